@@ -1,0 +1,79 @@
+package abi
+
+// DescriptorSection is the custom section in which a module describes itself, as JSON. A module whose
+// toolchain can't write sections exports ExportDescribe instead.
+const DescriptorSection = "mr.descriptor"
+
+// FunctionKind says what a function of a module is for.
+type FunctionKind string
+
+// Kinds of functions that v0 hosts run.
+const (
+	FunctionMap     FunctionKind = "map"      // one record in, at most one out
+	FunctionFlatMap FunctionKind = "flat_map" // one in, any number out
+	FunctionFilter  FunctionKind = "filter"   // keeps or drops
+	FunctionProcess FunctionKind = "process"  // keyed state, timers, side outputs
+)
+
+// Descriptor is what a module says of itself.
+type Descriptor struct {
+	ABI       int        `json:"abi"`            // 0
+	Name      string     `json:"name,omitempty"` // of the module
+	SDK       string     `json:"sdk,omitempty"`  // "rust 0.1.0"
+	Functions []Function `json:"functions"`
+}
+
+// Function is one function a module offers.
+type Function struct {
+	Name    string            `json:"name"`
+	Kind    FunctionKind      `json:"kind"`
+	Keyed   bool              `json:"keyed,omitempty"`
+	Input   []Field           `json:"input,omitempty"`   // typed row wanted; empty: raw bytes
+	Output  []Field           `json:"output,omitempty"`  // typed row given on the main output; empty: raw bytes
+	Outputs []string          `json:"outputs,omitempty"` // names of the side outputs, numbered from 1
+	States  []StateDescriptor `json:"states,omitempty"`
+	Timers  []string          `json:"timers,omitempty"` // "event", "processing"
+}
+
+// StateKind is the kind of a keyed state.
+type StateKind string
+
+// Kinds of keyed state.
+const (
+	StateValue StateKind = "value"
+	StateList  StateKind = "list"
+	StateMap   StateKind = "map"
+)
+
+// StateDescriptor declares one keyed state. Value states with 0 < MaxBytes <= MaxPrefetchBytes come with
+// the batch; all others are reached by host calls. Numbered by their place in Function.States.
+type StateDescriptor struct {
+	Name     string    `json:"name"`
+	Kind     StateKind `json:"kind"`
+	Version  int       `json:"version,omitempty"`   // schema version
+	MaxBytes int       `json:"max_bytes,omitempty"` // of one value; 0: MaxStateValueBytes
+}
+
+// Prefetched says whether the state comes with the batch.
+func (d StateDescriptor) Prefetched() bool {
+	return d.Kind == StateValue && d.MaxBytes > 0 && d.MaxBytes <= MaxPrefetchBytes
+}
+
+// FieldType is the type of a field of a typed row.
+type FieldType string
+
+// Field types.
+const (
+	TypeInt64   FieldType = "int64"
+	TypeFloat64 FieldType = "float64"
+	TypeBool    FieldType = "bool"
+	TypeString  FieldType = "string" // UTF-8
+	TypeBytes   FieldType = "bytes"
+	TypeTime    FieldType = "timestamp" // int64 ms since 1970 UTC
+)
+
+// Field is a named column of a typed row.
+type Field struct {
+	Name string    `json:"name" yaml:"name"`
+	Type FieldType `json:"type" yaml:"type"`
+}

@@ -1,0 +1,81 @@
+package checkpoint
+
+import "github.com/millrace-io/millrace/state"
+
+// FormatVersion is the version of manifests and run files this build writes.
+const FormatVersion = 1
+
+// Manifest is a complete checkpoint: written last, fsynced, renamed into place. It names every object
+// with its digest and carries a checksum of itself.
+type Manifest struct {
+	Format      int              `json:"format"`
+	ID          ID               `json:"id"`
+	Parent      ID               `json:"parent,omitempty"` // the checkpoint this run of the job started from
+	Job         string           `json:"job"`              // pipeline name
+	CreatedMS   int64            `json:"created_ms"`
+	Engine      string           `json:"engine"`      // version of millrace that wrote it
+	Seed        uint64           `json:"seed,string"` // of the key hash
+	Slots       int              `json:"slots"`       // always state.Slots; another number is refused
+	Finished    bool             `json:"finished"`    // input ended and everything is in here
+	Pipeline    string           `json:"pipeline"`    // digest object of the pipeline file as run
+	Modules     []ModuleRef      `json:"modules"`     // every module in use
+	Tasks       []TaskSnapshot   `json:"tasks"`       // one per (operator chain, task)
+	Extra       map[string]int64 `json:"extra,omitempty"`
+	StoredBytes int64            `json:"stored_bytes"` // new bytes this checkpoint added
+}
+
+// ModuleRef binds an operator to the module it ran.
+type ModuleRef struct {
+	Operator string `json:"operator"`
+	Digest   string `json:"digest"` // SHA-256 of the original module
+	Path     string `json:"path"`
+}
+
+// TaskSnapshot is what one task acknowledged at a barrier.
+type TaskSnapshot struct {
+	Vertex      string             `json:"vertex"` // id of the chain's first operator
+	Task        int                `json:"task"`
+	Parallelism int                `json:"parallelism"`
+	Finished    bool               `json:"finished,omitempty"` // the task had ended before the barrier
+	Watermarks  []int64            `json:"watermarks"`         // of each input channel, in channel order
+	Operators   []OperatorSnapshot `json:"operators"`
+	Channels    []ChannelState     `json:"channels,omitempty"` // records in flight; empty with aligned barriers
+}
+
+// OperatorSnapshot is one operator of a task's chain.
+type OperatorSnapshot struct {
+	Operator string           `json:"operator"`
+	Keyed    *state.Snapshot  `json:"keyed,omitempty"`
+	Splits   []SplitPosition  `json:"splits,omitempty"`  // sources
+	Staged   []StagedFile     `json:"staged,omitempty"`  // sinks: to publish once this manifest is there
+	Data     []byte           `json:"data,omitempty"`    // small private state
+	Numbers  map[string]int64 `json:"numbers,omitempty"` // counters that belong to the snapshot
+}
+
+// SplitPosition is where a source stands in a split, with what its watermark generator needs.
+type SplitPosition struct {
+	Split    string `json:"split"`  // stable name: path, or generator range
+	Index    uint32 `json:"index"`  // number used in record positions
+	Offset   int64  `json:"offset"` // source-defined: bytes, rows, records
+	Ordinal  int64  `json:"ordinal"`
+	MaxTime  int64  `json:"max_time"`
+	Mark     int64  `json:"mark"` // last watermark emitted
+	Finished bool   `json:"finished"`
+	Identity string `json:"identity,omitempty"` // detects changed input: size, hash of the first block
+}
+
+// StagedFile is an output that is complete and durable under Staged and visible once renamed to Final.
+type StagedFile struct {
+	Staged  string `json:"staged"`
+	Final   string `json:"final"`
+	Size    int64  `json:"size"`
+	SHA256  string `json:"sha256"`
+	Records int64  `json:"records"`
+}
+
+// ChannelState is the place for records in flight on one input channel.
+type ChannelState struct {
+	Channel int    `json:"channel"`
+	Object  string `json:"object"`
+	Size    int64  `json:"size"`
+}
