@@ -1,0 +1,149 @@
+package operators
+
+import (
+	"time"
+
+	"github.com/millrace-io/millrace/abi"
+)
+
+// Graph is the job graph: a checked pipeline, every name resolved, every default filled in. It is
+// serialisable: a worker in another process gets it as JSON.
+type Graph struct {
+	Name        string             `json:"name"`
+	File        string             `json:"file"` // where it came from, for messages
+	Text        []byte             `json:"text"` // the pipeline file as read
+	Checkpoint  CheckpointSettings `json:"checkpoint"`
+	MemoryBytes int64              `json:"memory_bytes"` // one budget for the pipeline
+	StateKind   string             `json:"state"`        // "disk" (default) or "memory"
+	BatchMax    int                `json:"batch"`        // records
+	Linger      time.Duration      `json:"linger"`
+	Nodes       []*Node            `json:"nodes"` // in an order in which inputs come first
+}
+
+// CheckpointSettings say when checkpoints are made and how many are kept.
+type CheckpointSettings struct {
+	Interval time.Duration `json:"interval"` // 0: only the final one
+	Timeout  time.Duration `json:"timeout"`
+	Retain   int           `json:"retain"`
+}
+
+// NodeKind is the kind of a node.
+type NodeKind string
+
+// Kinds of nodes.
+const (
+	NodeSource NodeKind = "source"
+	NodeGuest  NodeKind = "guest" // map, filter, flat_map, process
+	NodeKeyBy  NodeKind = "key_by"
+	NodeUnion  NodeKind = "union"
+	NodeSink   NodeKind = "sink"
+)
+
+// Node is one operator of the graph.
+type Node struct {
+	ID          string      `json:"id"`
+	Kind        NodeKind    `json:"kind"`
+	Line        int         `json:"line"` // in the pipeline file
+	Parallelism int         `json:"parallelism"`
+	Inputs      []Edge      `json:"inputs"`
+	Schema      []abi.Field `json:"schema,omitempty"` // of the main output's values; empty: raw bytes
+	Source      *SourceNode `json:"source,omitempty"`
+	Guest       *GuestNode  `json:"guest,omitempty"`
+	KeyBy       *KeyByNode  `json:"key_by,omitempty"`
+	Sink        *SinkNode   `json:"sink,omitempty"`
+}
+
+// Edge says where an input comes from.
+type Edge struct {
+	From   string `json:"from"`
+	Output int    `json:"output"` // 0 main, 1.. side outputs, OutputDeadLetter
+}
+
+// SourceNode configures a source. Connector-specific settings are in the connector's own struct, of
+// which exactly one is set.
+type SourceNode struct {
+	Connector string          `json:"connector"` // file, stdin, tcp, generator
+	Format    string          `json:"format"`    // ndjson, csv, parquet, lines, binary
+	Fields    []abi.Field     `json:"fields,omitempty"`
+	Time      *TimeSettings   `json:"time,omitempty"`
+	Key       *KeyByNode      `json:"key,omitempty"` // pushed down by the planner from the next key_by
+	File      *FileSource     `json:"file,omitempty"`
+	TCP       *TCPSource      `json:"tcp,omitempty"`
+	Generator *GeneratorSpec  `json:"generator,omitempty"`
+	OnError   *ErrorPolicy    `json:"on_error,omitempty"` // for lines that don't parse
+	Options   map[string]bool `json:"options,omitempty"`  // format options: csv header ...
+}
+
+// TimeSettings say where event time is and how far behind records may come.
+type TimeSettings struct {
+	Field          string        `json:"field"`
+	Unit           string        `json:"unit"` // ms (default), s, us, ns, or rfc3339; text and Parquet timestamps know theirs
+	OutOfOrderness time.Duration `json:"out_of_orderness"`
+	Quantum        time.Duration `json:"quantum"` // default 100 ms
+}
+
+// FileSource reads files: each is one split.
+type FileSource struct {
+	Paths  []string `json:"paths"`  // globs, expanded in sorted order at the first start
+	Follow bool     `json:"follow"` // unbounded: waits for more at the end of the last line
+}
+
+// TCPSource reads lines of a socket it connects to.
+type TCPSource struct {
+	Address string `json:"address"` // host:port
+}
+
+// GeneratorSpec makes records from a seed: record i is a function of (Seed, i).
+type GeneratorSpec struct {
+	Kind       string  `json:"kind"`    // payments, counter
+	Records    int64   `json:"records"` // 0: unbounded
+	Rate       float64 `json:"rate"`    // records/s of wall time, 0: as fast as taken
+	Keys       int64   `json:"keys"`
+	ValueBytes int     `json:"value_bytes"`
+	Seed       uint64  `json:"seed"`
+	StepMS     int64   `json:"step_ms"`  // event time between records
+	StartMS    int64   `json:"start_ms"` // event time of record 0
+}
+
+// GuestNode runs a function of a module.
+type GuestNode struct {
+	Module   string           `json:"module"`           // path, relative to the pipeline file
+	Digest   string           `json:"digest,omitempty"` // expected SHA-256, hex; empty: any
+	Function string           `json:"function"`
+	Kind     abi.FunctionKind `json:"kind"`  // what the pipeline file called it
+	Keyed    bool             `json:"keyed"` // the input is keyed
+	OnError  ErrorPolicy      `json:"on_error"`
+	Outputs  []string         `json:"outputs"`               // side outputs by number from 1, from the descriptor
+	Describe *abi.Descriptor  `json:"describe,omitempty"`    // given in the pipeline file when the module has none
+	Memory   int64            `json:"memory_bytes"`          // of one instance
+	Fuel     int64            `json:"fuel"`                  // per record
+	Input    []abi.Field      `json:"input"`                 // schema of the values it gets; empty: raw
+	Fn       *abi.Function    `json:"function_desc"`         // resolved descriptor of the function
+	Clock    string           `json:"clock"`                 // what guests see as time: "event" (default) or "processing"
+	Index    int              `json:"function_index"`        // of Fn in the descriptor
+	DropOld  []string         `json:"drop_states,omitempty"` // orphaned states that may be dropped
+}
+
+// ErrorPolicy says what happens to a record whose handling failed.
+type ErrorPolicy struct {
+	Policy string `json:"policy"` // stop (default), skip, dead_letter
+}
+
+// KeyByNode sets the key of a record.
+type KeyByNode struct {
+	Fields []string `json:"fields"` // one or more; more are joined self-delimiting
+	Whole  bool     `json:"whole"`  // the whole value is the key
+	// Null says what happens to a record without that field: stop, skip, dead_letter (C017).
+	Null ErrorPolicy `json:"null"`
+}
+
+// SinkNode configures a sink.
+type SinkNode struct {
+	Connector string      `json:"connector"` // stdout, file, blackhole
+	Path      string      `json:"path,omitempty"`
+	Single    bool        `json:"single"` // one file, published once at the end
+	Format    string      `json:"format"` // ndjson
+	Input     []abi.Field `json:"input"`  // schema of the values; empty: raw bytes, one per line
+	// DeadLetter: the records are wrapped with where and why.
+	DeadLetter bool `json:"dead_letter"`
+}
