@@ -39,6 +39,9 @@ type Guest interface {
 	Out() []byte
 	// Cursor is the record being processed, for host calls; -1 outside any record.
 	Cursor() int
+	// Yield makes next() ask the guest to return at its next record, as if the call's quantum were spent.
+	// Called from within a host call: a timer it set is due at a mark inside the block.
+	Yield()
 	// Reset makes the instance as new: in place where that is exact, else by replacing it. Needed after
 	// every Outcome with a Fault.
 	Reset() error
