@@ -1,0 +1,245 @@
+package guestop
+
+import (
+	"fmt"
+
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/state"
+)
+
+// Config is what New needs: the node, its compiled module, and how to open keyed state.
+type Config struct {
+	Node      *operators.Node // Kind NodeGuest, Guest.Fn resolved
+	Module    Module
+	OpenKeyed func(ctx *operators.Context, ds []state.Descriptor) (state.Keyed, error)
+}
+
+// Op runs one guest function in one task.
+type Op struct {
+	cfg    Config
+	node   *operators.GuestNode
+	fn     *abi.Function
+	ctx    *operators.Context
+	guest  Guest
+	keyed  state.Keyed
+	timers state.Timers // nil: the function uses none
+	states []stateRef   // by number in fn.States
+	pre    []prefetched
+	proj   *projection // nil: rows are as the function wants them
+
+	blk     block
+	env     env
+	out     outputs
+	due     []state.Timer
+	timerB  abi.Batch
+	wm      int64
+	cuts    map[checkpoint.ID]*pending // not yet committed
+	now     int64                      // processing time of the current callback
+	stats   Stats
+	logRate logRate
+	metrics map[string]int64
+}
+
+// Stats are the counters of one task's guest operator, since it started.
+type Stats struct {
+	In, Out, Skipped, Dead, Timers int64 // records; Timers: fired
+	Calls, Faults, Resets          int64
+	Fuel                           int64
+}
+
+// stateRef is one declared state: exactly one of the two is set, none if it is prefetched.
+type stateRef struct {
+	desc    abi.StateDescriptor
+	value   state.Value
+	ordered state.Ordered
+}
+
+// prefetched is a value state that travels with the block.
+type prefetched struct {
+	value    state.Value
+	maxBytes int
+	stride   int
+	pos      []state.Pos
+	base     int // of its cells in the block
+}
+
+// New makes the operator; nothing runs before Open.
+func New(cfg Config) *Op {
+	return &Op{cfg: cfg, node: cfg.Node.Guest, fn: cfg.Node.Guest.Fn, wm: abi.MinWatermark,
+		cuts: map[checkpoint.ID]*pending{}}
+}
+
+// Open opens the state and makes the instance.
+func (o *Op) Open(ctx *operators.Context) error {
+	o.ctx = ctx
+	o.env.op = o
+	o.out.init(len(o.fn.Outputs))
+	o.restoreNumbers(ctx.Restored)
+	if err := o.openState(); err != nil {
+		return err
+	}
+	proj, err := newProjection(o.node.Input, o.fn.Input)
+	if err != nil {
+		return fmt.Errorf("operator %s: %w", ctx.Operator, err)
+	}
+	o.proj = proj
+	o.blk.init(o.pre)
+	o.now = ctx.Clock.NowMS()
+	g, err := o.cfg.Module.New(&o.env, InstanceOptions{MemoryBytes: o.node.Memory, FuelPerRecord: o.node.Fuel})
+	if err != nil {
+		return fmt.Errorf("operator %s: make an instance of module %s: %w", ctx.Operator, o.node.Module, err)
+	}
+	o.guest = g
+	return nil
+}
+
+func (o *Op) openState() error {
+	uses := len(o.fn.States) > 0 || len(o.fn.Timers) > 0
+	if !uses {
+		return nil
+	}
+	ds := make([]state.Descriptor, len(o.fn.States))
+	for i, d := range o.fn.States {
+		ds[i] = state.Descriptor{Name: d.Name, Kind: d.Kind, Version: d.Version, MaxBytes: d.MaxBytes}
+	}
+	k, err := o.cfg.OpenKeyed(o.ctx, ds)
+	if err != nil {
+		return fmt.Errorf("operator %s: open state: %w", o.ctx.Operator, err)
+	}
+	o.keyed = k
+	o.states = make([]stateRef, len(ds))
+	for i, d := range o.fn.States {
+		r := stateRef{desc: d}
+		switch {
+		case d.Prefetched():
+			o.pre = append(o.pre, prefetched{value: k.Value(i), maxBytes: d.MaxBytes, stride: abi.CellStride(d.MaxBytes)})
+		case d.Kind == abi.StateValue:
+			r.value = k.Value(i)
+		default:
+			r.ordered = k.Ordered(i)
+		}
+		o.states[i] = r
+	}
+	if len(o.fn.Timers) > 0 {
+		o.timers = k.Timers()
+	}
+	return nil
+}
+
+// Batch runs the records in calls that end where a timer is due, fires timers between them, and hands on
+// what came out.
+func (o *Op) Batch(_ int, b *abi.Batch, out operators.Collector) error {
+	o.now = o.ctx.Clock.NowMS()
+	if o.proj != nil {
+		pb, err := o.proj.apply(b)
+		if err != nil {
+			return fmt.Errorf("operator %s: %w", o.ctx.Operator, err)
+		}
+		b = pb
+	}
+	o.stats.In += int64(b.Len())
+	if err := o.run(abi.KindRecords, b, b.Marks, out); err != nil {
+		return err
+	}
+	return o.out.flush(out)
+}
+
+// advance moves the watermark to w: due timers fire in rounds until none is left, then the mark goes on.
+func (o *Op) advance(w int64, out operators.Collector) error {
+	if w <= o.wm {
+		return nil
+	}
+	o.wm = w
+	if o.timers != nil {
+		if err := o.fire(abi.DomainEvent, w, out); err != nil {
+			return err
+		}
+	}
+	o.out.mark(w)
+	return nil
+}
+
+// timerRound is how many timers go into one call at most, whatever the batch size, so that the order of
+// outputs does not depend on it.
+const timerRound = abi.MaxBatchRecords
+
+func (o *Op) fire(d state.Domain, upTo int64, out operators.Collector) error {
+	kind := uint32(abi.KindEventTimers)
+	if d == abi.DomainProcessing {
+		kind = abi.KindProcessingTimers
+	}
+	for {
+		if at, ok := o.timers.Next(d); !ok || at > upTo {
+			return nil
+		}
+		due, err := o.timers.Due(d, upTo, timerRound, o.due[:0])
+		if err != nil {
+			return fmt.Errorf("operator %s: timers: %w", o.ctx.Operator, err)
+		}
+		if len(due) == 0 {
+			return nil
+		}
+		o.due = due
+		tb := &o.timerB
+		tb.Reset()
+		for i := range due {
+			t := &due[i]
+			tb.Append(&abi.Record{Time: t.At, Key: t.Key.Bytes, Value: t.Name})
+			tb.Hash = append(tb.Hash, t.Key.Hash)
+		}
+		o.stats.Timers += int64(len(due))
+		o.ctx.Crash("K17")
+		if err := o.run(kind, tb, nil, out); err != nil {
+			return err
+		}
+	}
+}
+
+// NextProcessing implements operators.ProcessingTimer.
+func (o *Op) NextProcessing() (int64, bool) {
+	if o.timers == nil {
+		return 0, false
+	}
+	return o.timers.Next(abi.DomainProcessing)
+}
+
+// OnProcessingTime implements operators.ProcessingTimer.
+func (o *Op) OnProcessingTime(nowMS int64, out operators.Collector) error {
+	o.now = nowMS
+	if err := o.fire(abi.DomainProcessing, nowMS, out); err != nil {
+		return err
+	}
+	return o.out.flush(out)
+}
+
+// Stats returns the counters and what the state holds.
+func (o *Op) Stats() (Stats, state.Stats) {
+	var s state.Stats
+	if o.keyed != nil {
+		s = o.keyed.Stats()
+	}
+	return o.stats, s
+}
+
+// Stop ends a running call soon; from any goroutine, after Open.
+func (o *Op) Stop() {
+	if g := o.guest; g != nil {
+		g.Stop()
+	}
+}
+
+// Close frees instance and state.
+func (o *Op) Close() error {
+	var first error
+	if o.guest != nil {
+		first = o.guest.Close()
+	}
+	if o.keyed != nil {
+		if err := o.keyed.Close(); first == nil {
+			first = err
+		}
+	}
+	return first
+}
