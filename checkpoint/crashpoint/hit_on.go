@@ -27,11 +27,10 @@ func Hit(point string) {
 	mu.Lock()
 	seen[point]++
 	due := armed.point == point && seen[point] == armed.nth
-	first := seen[point] == 1
-	mu.Unlock()
-	if first {
-		trace(point)
+	if n := seen[point]; n&(n-1) == 0 {
+		trace(point, n)
 	}
+	mu.Unlock()
 	if !due {
 		return
 	}
@@ -55,9 +54,9 @@ func arm() {
 	armed = p
 }
 
-// trace appends the point to the file MILLRACE_CRASH_TRACE names, so that the driver knows which
-// points exist in a build and in a pipeline.
-func trace(point string) {
+// trace appends the point and its hits to the file MILLRACE_CRASH_TRACE names, at each power of two, so
+// that a driver knows which points a pipeline meets and about how often.
+func trace(point string, hits int) {
 	path := os.Getenv("MILLRACE_CRASH_TRACE")
 	if path == "" {
 		return
@@ -66,6 +65,6 @@ func trace(point string) {
 	if err != nil {
 		return
 	}
-	fmt.Fprintln(f, point)
+	fmt.Fprintln(f, point, hits)
 	f.Close()
 }

@@ -65,7 +65,7 @@ func TestKillStopsTheProcessAtTheNthHit(t *testing.T) {
 	if strings.Count(out, "after") != 2 {
 		t.Errorf("printed %q, expected the two hits before the third", out)
 	}
-	if b, err := os.ReadFile(trace); err != nil || string(b) != "K7\n" {
+	if b, err := os.ReadFile(trace); err != nil || string(b) != "K7 1\nK7 2\n" {
 		t.Errorf("trace is %q, %v", b, err)
 	}
 	if out, ps := run(t, bin, "MILLRACE_CRASH=K7:6:kill"); !ps.Success() || strings.Count(out, "after") != 5 {
