@@ -1,0 +1,201 @@
+// Package drive runs a pipeline as a real process, kills it again and again, lets it finish and hands
+// its committed output to the oracle.
+package drive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/template"
+	"time"
+
+	"github.com/millrace-io/millrace/bench/crash/oracle"
+)
+
+// Config says what is run and how hard it is hit.
+type Config struct {
+	Binary      string   // millrace built with the tag crash
+	Args        []string // before the pipeline file
+	Template    string   // text of the pipeline file, a text/template over Pipeline
+	Modules     string   // folder with the guest modules, absolute
+	Scratch     string   // folder for trials; each gets one of its own
+	Seed        uint64
+	Records     int // input records of a trial
+	Keys        int
+	Splits      int // input files
+	Parallelism int
+	RunTimeout  time.Duration // of one process; longer is a livelock
+	Log         io.Writer     // one line per trial
+	Keep        bool          // keep the folder of a trial that went right
+}
+
+// Pipeline is what a template may use.
+type Pipeline struct {
+	Input       string // glob of the input files
+	Output      string // folder of the committed files
+	State       string // state folder
+	Modules     string
+	Parallelism int
+}
+
+// Outcome sums trials.
+type Outcome struct {
+	Kills    int // processes that ended by SIGKILL
+	Runs     int // processes started
+	Failures []string
+	Verdict  oracle.Verdict
+}
+
+// Wrong says whether anything went wrong: an anomaly, or a process that failed, hung or would not start.
+func (o *Outcome) Wrong() bool { return len(o.Failures) > 0 || o.Verdict.Anomalies() > 0 }
+
+// Add sums outcomes.
+func (o *Outcome) Add(p *Outcome) {
+	o.Kills += p.Kills
+	o.Runs += p.Runs
+	o.Failures = append(o.Failures, p.Failures...)
+	o.Verdict.Add(&p.Verdict)
+}
+
+// trial is one input, run until it is finished, with kills on the way.
+type trial struct {
+	cfg      *Config
+	dir      string
+	pipeline Pipeline
+	file     string
+	in       *oracle.Input
+	out      Outcome
+}
+
+func (c *Config) newTrial(name string, seed uint64) (*trial, error) {
+	dir, err := os.MkdirTemp(c.Scratch, name+"-")
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{cfg: c, dir: dir, in: &oracle.Input{Totals: map[string]uint64{}, Timers: map[string][]int64{}},
+		pipeline: Pipeline{Input: filepath.Join(dir, "in-*.ndjson"), Output: filepath.Join(dir, "out"),
+			State: filepath.Join(dir, "state"), Modules: c.Modules, Parallelism: c.Parallelism}}
+	for s := 0; s < c.Splits; s++ {
+		if err := t.writeInput(s, seed); err != nil {
+			return nil, err
+		}
+	}
+	tpl, err := template.New("pipeline").Option("missingkey=error").Parse(c.Template)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := tpl.Execute(&text, t.pipeline); err != nil {
+		return nil, err
+	}
+	t.file = filepath.Join(dir, "pipeline.yaml")
+	return t, os.WriteFile(t.file, text.Bytes(), 0o644)
+}
+
+func (t *trial) writeInput(split int, seed uint64) error {
+	f, err := os.Create(filepath.Join(t.dir, fmt.Sprintf("in-%d.ndjson", split)))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in, err := oracle.Generator{Seed: seed + uint64(split), Keys: t.cfg.Keys, Records: t.cfg.Records / t.cfg.Splits,
+		Prefix: string(rune('a' + split)), StepMS: 5}.Write(f)
+	if err != nil {
+		return err
+	}
+	t.in.Merge(in)
+	return f.Close()
+}
+
+// ending is how a process ended.
+type ending int
+
+const (
+	finished ending = iota
+	killed
+	failed
+)
+
+// start runs the pipeline once. plan arms a crash point; killAfter, if not 0, kills from outside.
+func (t *trial) start(plan string, killAfter time.Duration) ending {
+	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.RunTimeout)
+	defer cancel()
+	args := append(append([]string{}, t.cfg.Args...), "run", t.file, "--state-dir", t.pipeline.State)
+	cmd := exec.CommandContext(ctx, t.cfg.Binary, args...)
+	var talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Dir = &talk, &talk, t.dir
+	cmd.Env = append(os.Environ(), "MILLRACE_CRASH="+plan, "MILLRACE_CRASH_TRACE="+filepath.Join(t.dir, "trace"))
+	t.out.Runs++
+	if err := cmd.Start(); err != nil {
+		t.fail("start: %v", err)
+		return failed
+	}
+	if killAfter > 0 {
+		timer := time.AfterFunc(killAfter, func() { _ = cmd.Process.Signal(syscall.SIGKILL) })
+		defer timer.Stop()
+	}
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		t.fail("plan %q: not finished after %v: %s", plan, t.cfg.RunTimeout, tail(talk.String()))
+		return failed
+	case err == nil:
+		return finished
+	case errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		t.out.Kills++
+		return killed
+	}
+	t.fail("plan %q after %d kills: %v: %s", plan, t.out.Kills, err, tail(talk.String()))
+	return failed
+}
+
+func (t *trial) fail(format string, args ...any) {
+	t.out.Failures = append(t.out.Failures, filepath.Base(t.dir)+": "+fmt.Sprintf(format, args...))
+}
+
+func tail(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-6):], " | ")
+}
+
+// end lets the pipeline finish, starts it once more, since a finished job must stay as it is, and checks.
+func (t *trial) end(done bool) *Outcome {
+	if !done && len(t.out.Failures) == 0 {
+		done = t.start("", 0) == finished
+	}
+	if done && t.start("", 0) != finished {
+		t.fail("a finished job did not end well when run again")
+	}
+	v, err := oracle.CheckFolder(t.in, t.pipeline.Output)
+	if err != nil {
+		t.fail("check: %v", err)
+	} else {
+		t.out.Verdict = *v
+	}
+	if t.cfg.Log != nil {
+		fmt.Fprintf(t.cfg.Log, "%s: %d kills, %d runs, %d records, %d anomalies, %d failures\n", filepath.Base(t.dir),
+			t.out.Kills, t.out.Runs, t.out.Verdict.Records, t.out.Verdict.Anomalies(), len(t.out.Failures))
+	}
+	if !t.out.Wrong() && !t.cfg.Keep {
+		_ = os.RemoveAll(t.dir)
+	}
+	return &t.out
+}
+
+// rng is the generator of a named part, so that parts don't depend on each other's order.
+func (c *Config) rng(part string) *rand.Rand {
+	h := c.Seed
+	for _, b := range []byte(part) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return rand.New(rand.NewPCG(c.Seed, h))
+}
