@@ -1,0 +1,67 @@
+package table
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	hugePage  = 2 << 20
+	hugeFrom  = 4 << 20 // mappings at least this large ask for huge pages
+	chunkSize = 1 << 20 // of record buffers
+)
+
+// mapMemory maps zeroed memory outside the Go heap, where the collector never looks.
+func mapMemory(n int) ([]byte, error) {
+	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("table: map %d bytes: %w", n, err)
+	}
+	if n >= hugeFrom {
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // a hint
+	}
+	return b, nil
+}
+
+func unmapMemory(b []byte) {
+	if b != nil {
+		_ = unix.Munmap(b) // can only fail for a wrong argument
+	}
+}
+
+// dropPages gives the pages of b back; they read as zeros afterwards.
+func dropPages(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) }
+
+// chunks is a pool of record buffer chunks, shared by all tables of the process.
+var chunks struct {
+	sync.Mutex
+	free [][]byte
+}
+
+const chunksKept = 16
+
+func getChunk(size int) ([]byte, error) {
+	if size > chunkSize {
+		return mapMemory(size)
+	}
+	chunks.Lock()
+	defer chunks.Unlock()
+	if n := len(chunks.free); n > 0 {
+		b := chunks.free[n-1]
+		chunks.free = chunks.free[:n-1]
+		return b, nil
+	}
+	return mapMemory(chunkSize)
+}
+
+func putChunk(b []byte) {
+	chunks.Lock()
+	defer chunks.Unlock()
+	if cap(b) != chunkSize || len(chunks.free) >= chunksKept {
+		unmapMemory(b[:cap(b)])
+		return
+	}
+	chunks.free = append(chunks.free, b[:chunkSize])
+}
