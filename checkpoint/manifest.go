@@ -29,6 +29,7 @@ type ModuleRef struct {
 	Operator string `json:"operator"`
 	Digest   string `json:"digest"` // SHA-256 of the original module
 	Path     string `json:"path"`
+	Size     int64  `json:"size,omitempty"` // bytes of its object in the snapshot store; 0: not stored
 }
 
 // TaskSnapshot is what one task acknowledged at a barrier.
