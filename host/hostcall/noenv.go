@@ -6,6 +6,7 @@ import "github.com/millrace-io/millrace/abi"
 // the clock stands at 0 and random bytes are zero.
 type NoEnv struct{}
 
+// Everything is refused or does nothing.
 func (NoEnv) Get(int, int, []byte) ([]byte, abi.Status)      { return nil, abi.StatusForbidden }
 func (NoEnv) Put(int, int, []byte, []byte) abi.Status        { return abi.StatusForbidden }
 func (NoEnv) Delete(int, int, []byte) abi.Status             { return abi.StatusForbidden }

@@ -28,6 +28,7 @@ func emit(s *Scope, stack []uint64) {
 		if err != nil || len(rest) > 0 || at < 0 {
 			st = abi.StatusBadArg
 		} else {
+			s.charge(len(f))
 			st = s.Env.Emit(s.Record(), f, at)
 		}
 	}

@@ -19,6 +19,7 @@ func init() {
 func random(s *Scope, stack []uint64) {
 	b, st := s.Limited(stack[0], stack[1], MaxRandomBytes)
 	if st >= 0 {
+		s.charge(4 * len(b))
 		s.Env.Random(s.Record(), b)
 	}
 	stack[0] = result(st)

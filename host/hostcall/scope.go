@@ -28,14 +28,29 @@ type Scope struct {
 	context.Context
 	Env    guestop.Env
 	Memory []byte // the whole linear memory; the engine renews it whenever the memory grows
-	Cursor Cursor // nil: no record is ever current
+	Cursor Word   // i32 that mr.next writes: the last record that was begun
+	Fuel   Word   // i64, fuel left; nil: nothing is charged
 	First  uint32 // the call handles the records [First, N) of its block; equal: none is ever current
 	N      uint32
 	Stdio  Stdio // what the guest writes to file descriptors 1 and 2
 }
 
-// Cursor is the i32 that mr.next writes, as a u64: the last record that was begun.
-type Cursor interface{ Get() uint64 }
+// Word is a global of the guest.
+type Word interface {
+	Get() uint64
+	Set(uint64)
+}
+
+// freeBytes of a host call are paid for by the price of the call itself.
+const freeBytes = 256
+
+// charge takes fuel for n bytes that the host copied or looked at: 16 bytes a unit, as bulk memory
+// instructions. The guest traps at its next test if there is none left.
+func (s *Scope) charge(n int) {
+	if n > freeBytes && s.Fuel != nil {
+		s.Fuel.Set(s.Fuel.Get() - uint64(n)/16)
+	}
+}
 
 // Record is the index in the block of the record being processed; -1 outside any record: before the
 // first and after the last mr.next of the call, and where no block is being processed.

@@ -48,6 +48,7 @@ func get(s *Scope, stack []uint64) {
 		return
 	case len(v) <= len(buf):
 		copy(buf, v)
+		s.charge(len(v))
 	}
 	stack[0] = uint64(len(v))
 }
@@ -69,6 +70,7 @@ func put(s *Scope, stack []uint64) {
 	}
 	v, st := s.Limited(stack[3], stack[4], abi.MaxStateValueBytes)
 	if st >= 0 {
+		s.charge(len(ukey) + len(v))
 		st = s.Env.Put(s.Record(), i32(stack[0]), ukey, v)
 	}
 	stack[0] = result(st)
@@ -106,6 +108,7 @@ func clearState(s *Scope, stack []uint64) {
 func appendState(s *Scope, stack []uint64) {
 	v, st := s.Limited(stack[1], stack[2], abi.MaxStateValueBytes)
 	if st >= 0 {
+		s.charge(len(v))
 		st = s.Env.Append(s.Record(), i32(stack[0]), v)
 	}
 	stack[0] = result(st)
@@ -135,6 +138,9 @@ func scan(s *Scope, stack []uint64) {
 
 // scanEntryHeader is the size of what precedes an entry's bytes.
 const scanEntryHeader = 8
+
+// scanEntryPrice is what an entry costs beside its bytes, in bytes of fuel.
+const scanEntryPrice = 1024
 
 // scanNext writes as many whole entries as fit and moves the iterator past them.
 //
@@ -184,6 +190,7 @@ func scanNext(s *Scope, stack []uint64) {
 		copy(e[scanEntryHeader:], k)
 		copy(e[scanEntryHeader+len(k):], v)
 		n += need
+		s.charge(need + scanEntryPrice)
 		if _, _, _, st := s.Env.ScanNext(record, it, true); st < 0 {
 			stack[0] = result(st)
 			return

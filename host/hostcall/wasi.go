@@ -73,6 +73,7 @@ func wasiRandom(s *Scope, stack []uint64) {
 	}
 	b, ok := s.Bytes(stack[0], stack[1])
 	if ok {
+		s.charge(4 * len(b))
 		s.Env.Random(s.Record(), b)
 	}
 	stack[0] = errno(ok)
@@ -98,6 +99,7 @@ func wasiWrite(s *Scope, stack []uint64) {
 		var b []byte
 		b, ok = s.Bytes(uint64(binary.LittleEndian.Uint32(iovs)), uint64(binary.LittleEndian.Uint32(iovs[4:])))
 		if ok {
+			s.charge(4 * len(b))
 			s.Stdio.write(s, fd, b)
 			written += uint64(len(b))
 		}

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/host/hostcall"
+	"github.com/millrace-io/millrace/host/instrument"
+	"github.com/millrace-io/millrace/operators/guestop"
+)
+
+// callDescribe runs mr_describe on an instance of its own, without state, clock or randomness.
+func (c *code) callDescribe(o Options) (b []byte, err error) {
+	g := &Guest{code: c, env: hostcall.NoEnv{}, opts: guestop.InstanceOptions{MemoryBytes: int64(o.Limits.MemoryPages) * pageBytes}}
+	g.scope = hostcall.Scope{Context: context.Background(), Env: g.env}
+	g.memory = &linear{limit: uint64(g.opts.MemoryBytes), view: &g.scope.Memory}
+	if g.module, err = c.instantiate(experimental.WithMemoryAllocator(context.Background(), g.memory)); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.module.Close(context.Background())) }()
+	if err := g.meter.bind(g.module); err != nil {
+		return nil, err
+	}
+	g.scope.Cursor, g.scope.Fuel = g.meter.cursor, g.meter.fuel
+	g.meter.beginPlain(o.FuelPerInit)
+	for _, name := range []string{instrument.ExportStart, abi.ExportInitialize, abi.ExportDescribe} {
+		if f := g.module.ExportedFunction(name); f != nil {
+			if err := g.call(f); err != nil {
+				return nil, g.fault(err, name)
+			}
+		}
+	}
+	ptr, n := g.stack[0]>>32, g.stack[0]&0xffffffff
+	if n > maxDescriptorBytes {
+		return nil, g.newFault(guestop.FaultProtocol, abi.ExportDescribe, "a descriptor of %d bytes, at most %d", n, maxDescriptorBytes)
+	}
+	at, ok := g.scope.Bytes(ptr, n)
+	if !ok {
+		return nil, g.newFault(guestop.FaultProtocol, abi.ExportDescribe, "it returned [%#x, +%d), outside the memory of %d bytes", ptr, n, len(g.scope.Memory))
+	}
+	return append([]byte(nil), at...), nil
+}

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"bytes"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+const imagePage = 4 << 10
+
+// image is an instance just after initialisation: the pages of its memory that aren't zero, its mutable
+// globals, and where its buffers are.
+type image struct {
+	size    int
+	pages   []uint32 // page numbers, rising
+	data    []byte   // their contents
+	globals []uint64
+	in, out uint32
+	inCap   int
+}
+
+// resettable says that memory and globals are all that a module's code can change.
+func (c *code) resettable() bool { return !c.wasm.ChangesTables && !c.wasm.DropsSegments }
+
+func takeImage(g *Guest) *image {
+	m := &image{size: len(g.scope.Memory), in: g.in, out: g.out, inCap: g.inCap}
+	var zero [imagePage]byte
+	for at := 0; at < m.size; at += imagePage {
+		if p := g.scope.Memory[at : at+imagePage]; !bytes.Equal(p, zero[:]) {
+			m.pages = append(m.pages, uint32(at/imagePage))
+			m.data = append(m.data, p...)
+		}
+	}
+	for _, name := range g.code.rewritten.Globals {
+		m.globals = append(m.globals, g.module.ExportedGlobal(name.Export).Get())
+	}
+	return m
+}
+
+// fits says that g can go back to m: a memory that has grown can't shrink, and the guest would see it.
+func (m *image) fits(g *Guest) bool { return len(g.scope.Memory) == m.size }
+
+// restore goes back to m in place.
+func (m *image) restore(g *Guest) error {
+	if err := zero(g.memory.all[:g.memory.used]); err != nil {
+		return err
+	}
+	for i, p := range m.pages {
+		copy(g.scope.Memory[int(p)*imagePage:], m.data[i*imagePage:(i+1)*imagePage])
+	}
+	for i, name := range g.code.rewritten.Globals {
+		g.module.ExportedGlobal(name.Export).(api.MutableGlobal).Set(m.globals[i])
+	}
+	g.in, g.out, g.inCap = m.in, m.out, m.inCap
+	g.meter.stop.Set(0)
+	g.scope.Stdio.Reset()
+	return nil
+}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/host/instrument"
+	"github.com/millrace-io/millrace/operators/guestop"
+)
+
+// code is one compiled module with its runtime: shared by all Modules of the same bytes and by their
+// instances, freed with the last of them.
+type code struct {
+	engine *Engine
+	digest string
+	refs   int // guarded by engine.mu
+
+	once       sync.Once
+	err        error
+	runtime    wazero.Runtime
+	cache      wazero.CompilationCache // nil: none
+	compiled   wazero.CompiledModule
+	wasm       *instrument.Module // what the original contains
+	rewritten  *instrument.Rewritten
+	descriptor *abi.Descriptor // what the module says of itself; nil: nothing
+}
+
+// retain counts one more user.
+func (c *code) retain() {
+	c.engine.mu.Lock()
+	c.refs++
+	c.engine.mu.Unlock()
+}
+
+// release drops a user; the last one frees the code.
+func (c *code) release() error {
+	c.engine.mu.Lock()
+	c.refs--
+	last := c.refs == 0
+	if last {
+		delete(c.engine.codes, c.digest)
+	}
+	c.engine.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return c.free()
+}
+
+func (c *code) free() error {
+	ctx := context.Background()
+	var errs []error
+	if c.runtime != nil {
+		errs = append(errs, c.runtime.Close(ctx))
+	}
+	if c.cache != nil {
+		errs = append(errs, c.cache.Close(ctx))
+	}
+	c.runtime, c.cache, c.compiled = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// Module is a compiled module with its description. It implements guestop.Module.
+type Module struct {
+	code       *code
+	descriptor *abi.Descriptor
+	closed     atomic.Bool
+}
+
+var _ guestop.Module = (*Module)(nil)
+
+// Digest is the SHA-256 of the original module, hex.
+func (m *Module) Digest() string { return m.code.digest }
+
+// Descriptor is what the module offers.
+func (m *Module) Descriptor() *abi.Descriptor { return m.descriptor }
+
+// New makes an initialised instance. An error is a *guestop.Fault if the guest's own code failed.
+func (m *Module) New(env guestop.Env, o guestop.InstanceOptions) (guestop.Guest, error) {
+	if m.closed.Load() {
+		return nil, ErrClosed
+	}
+	o, err := checkOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.code.checkMemory(o.MemoryBytes); err != nil {
+		return nil, err
+	}
+	m.code.retain()
+	g := &Guest{code: m.code, env: env, opts: o}
+	if err := g.open(); err != nil {
+		m.code.release()
+		return nil, err
+	}
+	return g, nil
+}
+
+// Close gives the module up. Instances live on; the code is freed with the last of them.
+func (m *Module) Close() error {
+	if m.closed.Swap(true) {
+		return nil
+	}
+	return m.code.release()
+}
