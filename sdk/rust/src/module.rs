@@ -1,0 +1,343 @@
+//! What a module offers, the loop over a call's records, and the `module!` macro.
+
+use crate::abi;
+use crate::ctx::Ctx;
+use crate::error::Result;
+use crate::host;
+use crate::record::{Domain, Record, Timer};
+
+/// When less output space than this is left, the loop yields before the next record.
+pub const RESERVE: usize = 4 << 10;
+
+/// Kind of a keyed state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateKind {
+    /// one value
+    Value,
+    /// append-only list
+    List,
+    /// sorted map
+    Map,
+}
+
+/// A declared state.
+#[derive(Clone, Copy, Debug)]
+pub struct StateDesc {
+    /// its name in snapshots
+    pub name: &'static str,
+    /// its kind
+    pub kind: StateKind,
+    /// most bytes of one value; 0: no declared bound
+    pub max_bytes: usize,
+}
+
+impl StateDesc {
+    /// Whether it comes with the batch.
+    pub const fn prefetched(&self) -> bool {
+        matches!(self.kind, StateKind::Value) && self.max_bytes > 0 && self.max_bytes <= abi::MAX_PREFETCH_BYTES
+    }
+}
+
+/// A column of a typed row: (name, type).
+pub type FieldDesc = (&'static str, &'static str);
+
+/// What a function says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionDesc {
+    /// its name
+    pub name: &'static str,
+    /// map, flat_map, filter or process
+    pub kind: &'static str,
+    /// whether it wants a keyed stream
+    pub keyed: bool,
+    /// columns of the input row; empty: raw bytes
+    pub input: &'static [FieldDesc],
+    /// columns of the main output's row; empty: raw bytes
+    pub output: &'static [FieldDesc],
+    /// side outputs, numbered from 1
+    pub outputs: &'static [&'static str],
+    /// states, numbered from 0
+    pub states: &'static [StateDesc],
+    /// "event", "processing"
+    pub timers: &'static [&'static str],
+}
+
+/// A function of a module.
+pub struct Function {
+    /// what it says of itself
+    pub desc: FunctionDesc,
+    /// handles one record
+    pub on_record: fn(&mut Ctx, &Record<'_>) -> Result<()>,
+    /// handles one timer
+    pub on_timer: Option<fn(&mut Ctx, &Timer<'_>) -> Result<()>>,
+}
+
+/// A module: what [`module!`](crate::module) makes as `MODULE`.
+pub struct Module {
+    /// its name
+    pub name: &'static str,
+    /// its functions; the call block says which one runs
+    pub functions: &'static [Function],
+}
+
+/// What an `on_record` function may return: `()` or `Result<()>`; or `bool` or `Result<bool>` to say
+/// whether the record goes to the main output as it is.
+pub trait Returns {
+    #[doc(hidden)]
+    fn finish(self, ctx: &mut Ctx, rec: &Record<'_>) -> Result<()>;
+}
+
+impl Returns for () {
+    #[inline(always)]
+    fn finish(self, _: &mut Ctx, _: &Record<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Returns for bool {
+    #[inline(always)]
+    fn finish(self, ctx: &mut Ctx, rec: &Record<'_>) -> Result<()> {
+        if self {
+            ctx.forward(rec)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl<R: Returns> Returns for Result<R> {
+    #[inline(always)]
+    fn finish(self, ctx: &mut Ctx, rec: &Record<'_>) -> Result<()> {
+        match self {
+            Ok(r) => r.finish(ctx, rec),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// Runs a call block from record `first` on and returns the status.
+///
+/// # Safety
+/// `block` is a call block as the host writes it; `out` has `cap` bytes; both belong to this call.
+pub unsafe fn process(module: &Module, ctx: &mut Ctx, block: *mut u8, out: *mut u8, cap: usize, first: u32) -> i32 {
+    ctx.enter(block, out, cap);
+    let n = ctx.word(abi::BLOCK_N);
+    let function = &module.functions[ctx.word(abi::BLOCK_FUNCTION) as usize];
+    let consumed = match (ctx.word(abi::BLOCK_KIND), function.on_timer) {
+        (abi::KIND_RECORDS, _) => {
+            let user = function.on_record;
+            each(ctx, first, n, |ctx| user(ctx, &ctx.current()))
+        }
+        (kind, Some(user)) => {
+            let domain = if kind == abi::KIND_EVENT_TIMERS { Domain::Event } else { Domain::Processing };
+            each(ctx, first, n, |ctx| user(ctx, &Timer { rec: ctx.current(), domain }))
+        }
+        (_, None) => panic!("a timer is due in {}, which has no on_timer", function.desc.name),
+    };
+    ctx.leave(out, consumed);
+    if consumed == n {
+        abi::STATUS_DONE
+    } else {
+        abi::STATUS_YIELD
+    }
+}
+
+/// The loop. The exit test comes after `next`, so that the loop's head is billed to no record, and all
+/// its conditions are evaluated each time, so that the bill is the same for every cut. `step` calls the
+/// user's function in a frame of its own.
+#[inline(always)]
+unsafe fn each(ctx: &mut Ctx, first: u32, n: u32, step: impl Fn(&mut Ctx) -> Result<()>) -> u32 {
+    let mut i = first;
+    loop {
+        let stop = host::next(i);
+        let full = (ctx.space() < RESERVE) & (i > first);
+        if (stop != 0) | (i >= n) | full {
+            return i;
+        }
+        ctx.begin(i);
+        let (pos, frames) = (ctx.written(), ctx.frames());
+        match step(ctx) {
+            Ok(()) => ctx.commit(),
+            Err(e) => ctx.fail(pos, frames, &e),
+        }
+        i += 1;
+    }
+}
+
+/// A buffer for the host that lives as long as the instance, 16-aligned.
+pub fn alloc_buffer(size: usize) -> *mut u8 {
+    let layout = match core::alloc::Layout::from_size_align(size.max(1), 16) {
+        Ok(l) => l,
+        Err(_) => return core::ptr::null_mut(),
+    };
+    // Not zeroed: the host writes the input, and reads only what a call wrote.
+    unsafe { alloc::alloc::alloc(layout) }
+}
+
+/// Describes a module and exports it. See the [crate] documentation.
+///
+/// ```text
+/// module! {
+///     name: "wordcount",
+///     flat_map split { on_record: split },
+///     process count keyed {
+///         on_record: count_word,
+///         on_timer: expire,                       // the rest is optional, in this order
+///         input: { origin: string, delay: int64 },
+///         output: { origin: string },
+///         side_outputs: [late],
+///         states: { total: Value<u64>, days: Map<i64, Day> },
+///         timers: [event, processing],
+///     },
+/// }
+/// ```
+///
+/// Each function becomes a module of its name with its handles: `count::total`, `count::late`,
+/// `count::input::delay` (a column's number) and `count::input::COUNT`.
+#[macro_export]
+macro_rules! module {
+    (name: $module:literal, $($kind:ident $name:ident $($keyed:ident)? { $($body:tt)* }),+ $(,)?) => {
+        $($crate::__function! { $kind $name [$($keyed)?] { $($body)* } })+
+
+        /// What this WebAssembly module offers; tests give it to `testing::Harness`.
+        pub static MODULE: $crate::Module =
+            $crate::Module { name: $module, functions: &[$($name::FUNCTION),+] };
+
+        #[doc(hidden)]
+        mod __millrace_exports {
+            use super::*;
+            const FUNCTIONS: &[$crate::FunctionDesc] = &[$($name::DESC),+];
+            const LEN: usize = $crate::__private::describe($module, FUNCTIONS).len;
+
+            #[cfg(target_arch = "wasm32")]
+            #[link_section = "mr.descriptor"]
+            #[used]
+            static DESCRIPTOR: [u8; LEN] = $crate::__private::describe($module, FUNCTIONS).exact::<LEN>();
+
+            #[cfg(not(target_arch = "wasm32"))]
+            #[allow(dead_code)]
+            const DESCRIPTOR: [u8; LEN] = $crate::__private::describe($module, FUNCTIONS).exact::<LEN>();
+
+            #[cfg(target_arch = "wasm32")]
+            #[no_mangle]
+            extern "C" fn mr_abi_v0() {}
+
+            #[cfg(target_arch = "wasm32")]
+            #[no_mangle]
+            extern "C" fn mr_alloc(size: usize) -> *mut u8 {
+                $crate::__private::alloc_buffer(size)
+            }
+
+            #[cfg(target_arch = "wasm32")]
+            #[no_mangle]
+            extern "C" fn mr_process(block: *mut u8, _len: usize, out: *mut u8, cap: usize, first: u32) -> i32 {
+                // The host gives ranges that it owns for the call.
+                unsafe { $crate::__private::process_static(&MODULE, block, out, cap, first) }
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __function {
+    ($kind:ident $name:ident [$($keyed:ident)?] {
+        on_record: $on_record:path
+        $(, on_timer: $on_timer:path)?
+        $(, input: { $($in:ident : $in_type:ident),* $(,)? })?
+        $(, output: { $($out:ident : $out_type:ident),* $(,)? })?
+        $(, side_outputs: [$($side:ident),* $(,)?])?
+        $(, states: { $($state:ident : $state_type:ty),* $(,)? })?
+        $(, timers: [$($timer:ident),* $(,)?])?
+        $(,)?
+    }) => {
+        #[allow(non_upper_case_globals, non_camel_case_types, dead_code, unused_imports)]
+        pub mod $name {
+            use super::*;
+
+            $(
+                enum StateIndex { $($state),* }
+                $(pub const $state: $state_type = <$state_type>::at(StateIndex::$state as usize, DESC.states);)*
+            )?
+            $(
+                enum SideIndex { Main, $($side),* }
+                $(pub const $side: $crate::Output = $crate::Output(SideIndex::$side as u8);)*
+            )?
+            $(
+                /// Columns of the input row.
+                pub mod input {
+                    enum Column { $($in,)* Count }
+                    $(pub const $in: usize = Column::$in as usize;)*
+                    /// Number of columns.
+                    pub const COUNT: usize = Column::Count as usize;
+                }
+            )?
+            $(
+                /// Columns of the output row.
+                pub mod output {
+                    enum Column { $($out,)* Count }
+                    $(pub const $out: usize = Column::$out as usize;)*
+                    /// Number of columns.
+                    pub const COUNT: usize = Column::Count as usize;
+                }
+            )?
+
+            pub(super) const DESC: $crate::FunctionDesc = $crate::FunctionDesc {
+                name: stringify!($name),
+                kind: stringify!($kind),
+                keyed: $crate::__keyed!($($keyed)?),
+                input: &[$($((stringify!($in), stringify!($in_type))),*)?],
+                output: &[$($((stringify!($out), stringify!($out_type))),*)?],
+                outputs: &[$($(stringify!($side)),*)?],
+                states: &[$($($crate::StateDesc {
+                    name: stringify!($state),
+                    kind: <$state_type>::KIND,
+                    max_bytes: <$state_type>::MAX_BYTES,
+                }),*)?],
+                timers: &[$($(stringify!($timer)),*)?],
+            };
+
+            // The user's code runs in this frame of its own, never inlined into the loop: fuel and
+            // garbage of a record are then the same however the stream is cut into calls.
+            #[inline(never)]
+            fn record(ctx: &mut $crate::Ctx, rec: &$crate::Record<'_>) -> $crate::Result<()> {
+                $crate::Returns::finish($on_record(ctx, rec), ctx, rec)
+            }
+
+            $(
+                #[inline(never)]
+                fn timer(ctx: &mut $crate::Ctx, t: &$crate::Timer<'_>) -> $crate::Result<()> {
+                    $on_timer(ctx, t)
+                }
+            )?
+
+            pub(super) const FUNCTION: $crate::Function = $crate::Function {
+                desc: DESC,
+                on_record: record,
+                on_timer: $crate::__timer!($(timer $on_timer)?),
+            };
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __keyed {
+    () => {
+        false
+    };
+    (keyed) => {
+        true
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __timer {
+    () => {
+        None
+    };
+    ($wrapper:ident $user:path) => {
+        Some($wrapper)
+    };
+}
