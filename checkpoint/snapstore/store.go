@@ -37,8 +37,8 @@ type Store struct {
 	// that is being added again. Taken before mu.
 	names sync.Mutex
 	// headFile serialises writers of HEAD. Taken before mu.
-	headFile sync.Mutex
-	mu       sync.Mutex // all below; never held over a file operation
+	headFile  sync.Mutex
+	mu        sync.Mutex // all below; never held over a file operation
 	objects   map[string]object
 	refs      map[string]int // uses by manifests
 	manifests map[checkpoint.ID]*manifest
