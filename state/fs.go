@@ -14,6 +14,8 @@ import (
 type FS interface {
 	// Create makes or truncates a file for writing.
 	Create(path string) (File, error)
+	// SyncFile makes a closed file's content durable.
+	SyncFile(path string) error
 	// Map maps a whole file for reading.
 	Map(path string) (Mapping, error)
 	MkdirAll(path string) error
@@ -55,8 +57,13 @@ func (OS) Remove(path string) error { return os.Remove(path) }
 // RemoveAll implements FS.
 func (OS) RemoveAll(path string) error { return os.RemoveAll(path) }
 
+// SyncFile implements FS.
+func (OS) SyncFile(path string) error { return syncPath(path) }
+
 // SyncDir implements FS.
-func (OS) SyncDir(path string) error {
+func (OS) SyncDir(path string) error { return syncPath(path) }
+
+func syncPath(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err

@@ -129,6 +129,14 @@ func (f *FS) RemoveAll(path string) error {
 	return f.OS.RemoveAll(path)
 }
 
+// SyncFile implements state.FS; the hook sees Sync.
+func (f *FS) SyncFile(path string) error {
+	if err := f.before(Sync, path, 0); err != nil {
+		return err
+	}
+	return f.OS.SyncFile(path)
+}
+
 // SyncDir implements state.FS.
 func (f *FS) SyncDir(path string) error {
 	if err := f.before(SyncDir, path, 0); err != nil {

@@ -184,7 +184,13 @@ func (w *Writer) fail(err error) error {
 func (w *Writer) Count() uint64 { return w.foot.count }
 
 // Finish writes index and footer, syncs and closes the file. After an error the file is removed.
-func (w *Writer) Finish() (Info, error) {
+func (w *Writer) Finish() (Info, error) { return w.finish(true) }
+
+// FinishUnsynced is Finish without the sync, for a file that may be merged away before a snapshot needs
+// it; see state.FS.SyncFile.
+func (w *Writer) FinishUnsynced() (Info, error) { return w.finish(false) }
+
+func (w *Writer) finish(sync bool) (Info, error) {
 	w.endBlock()
 	w.flush()
 	w.foot.directory()
@@ -196,7 +202,7 @@ func (w *Writer) Finish() (Info, error) {
 	w.foot.indexSum = checksum(index)
 	w.write(index)
 	w.write(w.foot.encode())
-	if w.err == nil {
+	if w.err == nil && sync {
 		if err := w.f.Sync(); err != nil {
 			_ = w.fail(state.StorageError("sync", w.path, err))
 		}

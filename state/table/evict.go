@@ -7,7 +7,8 @@ import (
 // evictQuota: a visit evicts one in so many entries of what it passes, those longest unused.
 const evictQuota = 4
 
-// Evicted takes entries that leave the table dirty, in nearly hash order within one call of EvictSome.
+// Evicted takes entries that leave the table dirty: nearly in hash order within one call of EvictSome, and
+// until one says wrapped all above those of the call before.
 type Evicted func(hash uint64, key, value []byte, tombstone bool) error
 
 // EvictSome visits StepPositions positions where the last call stopped and evicts the quarter of their
@@ -47,6 +48,9 @@ func (t *Table) EvictSome(out Evicted) (wrapped bool, err error) {
 		}
 		if *eFlags(e)&fTomb != 0 && !t.isDirty(*eEpoch(e)) && !t.isFrozen(*eEpoch(e)) {
 			leave = true
+		}
+		if h-t.base < t.hand { // of the cluster's start: the last call passed it, and out takes no key twice
+			leave = false
 		}
 		if leave {
 			if err := t.evict(e, out); err != nil {
