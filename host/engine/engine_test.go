@@ -4,25 +4,16 @@ import (
 	"context"
 	"encoding/binary"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/guests/cases"
 	"github.com/millrace-io/millrace/host/engine/enginetest"
 	"github.com/millrace-io/millrace/operators/guestop"
 )
-
-func readGuest(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../guests/cases", name, "guest.wasm"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 func newEngine(t testing.TB, o Options) *Engine {
 	t.Helper()
@@ -50,7 +41,7 @@ type kitchen struct {
 
 func newKitchen(t testing.TB, o Options, io guestop.InstanceOptions) *kitchen {
 	t.Helper()
-	m, err := newEngine(t, o).Compile(context.Background(), readGuest(t, "kitchen"), nil)
+	m, err := newEngine(t, o).Compile(context.Background(), cases.Module("kitchen"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
