@@ -1,0 +1,4 @@
+package main
+
+// mutants are the faults the crash run must notice.
+var mutants = []mutant{}
