@@ -1,0 +1,474 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/host/clock"
+	"github.com/millrace-io/millrace/operators"
+)
+
+// ID names a task: the chain's first operator and the number among its parallel tasks.
+type ID struct {
+	Vertex string
+	Index  int
+}
+
+func (id ID) String() string { return fmt.Sprintf("%s-%d", id.Vertex, id.Index) }
+
+// Control is what the job tells a task.
+type Control struct {
+	Barrier  *checkpoint.Barrier // sources: inject it now
+	Abort    checkpoint.ID       // give up aligning for it
+	Complete checkpoint.ID       // it is durable
+}
+
+// Event is what a task tells the job.
+type Event struct {
+	Task     ID
+	Kind     EventKind
+	ID       checkpoint.ID
+	Snapshot checkpoint.TaskSnapshot // Ack
+	Err      error                   // Decline, Failed
+}
+
+// EventKind is the kind of an event.
+type EventKind int
+
+// Kinds of events.
+const (
+	Opened     EventKind = iota
+	Ack                  // the task's part of a checkpoint is durable
+	Decline              // it could not be made
+	InputEnded           // a source has read everything
+	Finished             // the final checkpoint is complete, the task is gone
+	Failed
+)
+
+// Config is what New needs. The chain's stages come in an order in which inputs come first.
+type Config struct {
+	ID          ID
+	Parallelism int
+	Source      operators.Source // nil: the head stage is fed from the inbox
+	Stages      []*Stage         // a source's own stage first
+	Inbox       *Inbox           // nil for sources
+	Watermarks  []int64          // restored, one per channel; nil: none yet
+	Restored    checkpoint.ID    // checkpoint the job started from; 0: none
+	Batch       int              // records per batch
+	Linger      time.Duration
+	Clock       clock.Clock
+	Report      func(Event) // called from the task's goroutine and from its snapshot writers; must not block for long
+	Crash       func(point string)
+}
+
+// Task is one running chain.
+type Task struct {
+	cfg     Config
+	ctl     chan Control
+	writers []*Writer
+	timers  []timerStage
+	snaps   []snapStage
+	align   *checkpoint.Aligner // nil for sources
+	wms     []int64 // of each channel
+	merged  int64
+	in      abi.Batch
+	cut     *cut
+	acks    chan *cut
+	final   checkpoint.ID // id of the final barrier passed, 0: none
+	ended   bool          // source: everything is read
+	done    bool
+	timer   *time.Timer
+
+	// Counters, read by others.
+	Records   atomic.Int64 // taken from source or inbox
+	Emitted   atomic.Int64
+	Watermark atomic.Int64
+	Busy      atomic.Int64 // ns of Mono spent in operators
+}
+
+type timerStage struct {
+	stage *Stage
+	op    operators.ProcessingTimer
+}
+
+type snapStage struct {
+	stage *Stage
+	op    operators.Snapshotter
+}
+
+// New wires a task; Run runs it.
+func New(cfg Config) *Task {
+	t := &Task{cfg: cfg, ctl: make(chan Control, 64), acks: make(chan *cut, 4), merged: abi.MinWatermark}
+	t.Watermark.Store(abi.MinWatermark)
+	seen := map[*Writer]bool{}
+	for _, s := range cfg.Stages {
+		s.task = t
+		if op, ok := s.Op.(operators.ProcessingTimer); ok {
+			t.timers = append(t.timers, timerStage{s, op})
+		}
+		if op, ok := s.Op.(operators.Snapshotter); ok {
+			t.snaps = append(t.snaps, snapStage{s, op})
+		}
+		for _, r := range s.outs {
+			for _, x := range r.targets {
+				if x.w != nil && !seen[x.w] {
+					seen[x.w] = true
+					t.writers = append(t.writers, x.w)
+				}
+			}
+		}
+	}
+	if cfg.Inbox != nil {
+		t.initInputs()
+	}
+	return t
+}
+
+func (t *Task) initInputs() {
+	n := len(t.cfg.Inbox.channels)
+	t.wms = make([]int64, n)
+	for i := range t.wms {
+		t.wms[i] = abi.MinWatermark
+		if i < len(t.cfg.Watermarks) {
+			t.wms[i] = t.cfg.Watermarks[i]
+		}
+	}
+	t.merged = minOf(t.wms)
+	t.Watermark.Store(t.merged)
+	t.align = checkpoint.NewAligner(n, t.cfg.Restored)
+}
+
+func minOf(v []int64) int64 {
+	m := abi.MaxWatermark
+	for _, x := range v {
+		m = min(m, x)
+	}
+	return m
+}
+
+// ID returns the task's name.
+func (t *Task) ID() ID { return t.cfg.ID }
+
+// Control hands the task a message; it never blocks for long, since the queue is larger than the number of
+// checkpoints in flight.
+func (t *Task) Control(ctx context.Context, c Control) {
+	select {
+	case t.ctl <- c:
+	case <-ctx.Done():
+	}
+}
+
+// Run opens the operators, runs until the final checkpoint is complete, ctx ends, or something fails, and
+// closes the operators. It reports how it ended.
+func (t *Task) Run(ctx context.Context) {
+	err := t.run(ctx)
+	t.finishCut()
+	for _, s := range t.cfg.Stages {
+		if s.Op != nil && s.Context != nil {
+			if e := s.Op.Close(); e != nil && err == nil && ctx.Err() == nil {
+				err = e
+			}
+		}
+	}
+	if t.cfg.Source != nil {
+		if e := t.cfg.Source.Close(); e != nil && err == nil && ctx.Err() == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		t.cfg.Report(Event{Task: t.cfg.ID, Kind: Failed, Err: err})
+		return
+	}
+	t.cfg.Report(Event{Task: t.cfg.ID, Kind: Finished})
+}
+
+// finishCut lets a cut's writer end, since it uses the operators that are to be closed.
+func (t *Task) finishCut() {
+	for t.cut != nil {
+		select {
+		case <-t.cut.written:
+			return
+		default:
+		}
+		busy, err := t.step()
+		if err != nil {
+			return
+		}
+		if !busy {
+			<-t.cut.written
+			return
+		}
+	}
+}
+
+func (t *Task) run(ctx context.Context) error {
+	if err := t.open(ctx); err != nil {
+		return err
+	}
+	t.cfg.Report(Event{Task: t.cfg.ID, Kind: Opened})
+	t.timer = time.NewTimer(time.Hour)
+	defer t.timer.Stop()
+	if err := t.processingTime(); err != nil { // overdue timers fire before the first new record
+		return err
+	}
+	for !t.done {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		worked, err := t.turn(ctx)
+		if err != nil {
+			return err
+		}
+		if !worked {
+			if err := t.wait(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Task) open(ctx context.Context) error {
+	for _, w := range t.writers {
+		w.ctx, w.now = ctx, t.cfg.Clock.Mono
+	}
+	// Last first, so that an operator that emits early finds its chain open.
+	for i := len(t.cfg.Stages) - 1; i >= 0; i-- {
+		s := t.cfg.Stages[i]
+		s.Context.Context = ctx
+		if s.Op == nil {
+			continue
+		}
+		if err := s.Op.Open(s.Context); err != nil {
+			s.Context = nil // never opened: not closed either
+			return err
+		}
+	}
+	if t.cfg.Source != nil {
+		return t.cfg.Source.Open(t.cfg.Stages[0].Context)
+	}
+	return nil
+}
+
+// turn does one bounded piece of everything there is to do; worked: there may be more at once.
+func (t *Task) turn(ctx context.Context) (worked bool, err error) {
+	if worked, err = t.controls(ctx); err != nil || t.done {
+		return worked, err
+	}
+	w, err := t.input()
+	if err != nil {
+		return false, err
+	}
+	worked = worked || w
+	busy, err := t.step()
+	if err != nil {
+		return false, err
+	}
+	if len(t.timers) > 0 {
+		if err := t.processingTime(); err != nil {
+			return false, err
+		}
+	}
+	return worked || busy, t.linger()
+}
+
+// controls takes what the job says.
+func (t *Task) controls(ctx context.Context) (worked bool, err error) {
+	for {
+		select {
+		case c := <-t.ctl:
+			worked = true
+			if err := t.control(c); err != nil {
+				return true, err
+			}
+		case c := <-t.acks:
+			worked = true
+			t.acknowledge(c)
+		default:
+			return worked, nil
+		}
+		if t.done {
+			return true, nil
+		}
+	}
+}
+
+func (t *Task) control(c Control) error {
+	switch {
+	case c.Barrier != nil:
+		return t.snapshot(*c.Barrier)
+	case c.Abort != 0:
+		return t.abort(c.Abort)
+	case c.Complete != 0:
+		for _, s := range t.snaps {
+			if err := s.op.Complete(c.Complete); err != nil {
+				return fmt.Errorf("operator %s: commit checkpoint %d: %w", s.stage.Node.ID, c.Complete, err)
+			}
+		}
+		t.done = t.final != 0 && c.Complete >= t.final
+	}
+	return nil
+}
+
+// input takes one batch from the source or one item from the inbox.
+func (t *Task) input() (worked bool, err error) {
+	if t.cfg.Source != nil {
+		return t.poll()
+	}
+	c, it, ok := t.cfg.Inbox.recv()
+	if !ok {
+		return false, nil
+	}
+	if it.batch == nil {
+		return true, t.barrierArrived(c, it.barrier)
+	}
+	t.Records.Add(int64(it.batch.Len()))
+	t.merge(c.index, it.batch)
+	if !it.batch.Empty() {
+		err = t.cfg.Stages[0].batch(c.input, it.batch)
+	}
+	c.release(it.batch)
+	return true, err
+}
+
+// merge turns a channel's marks into marks of the minimum over all channels.
+func (t *Task) merge(ch int, b *abi.Batch) {
+	if len(t.wms) == 1 {
+		if n := len(b.Marks); n > 0 {
+			t.wms[0], t.merged = b.Marks[n-1].Watermark, b.Marks[n-1].Watermark
+			t.Watermark.Store(t.merged)
+		}
+		return
+	}
+	kept := b.Marks[:0]
+	for _, m := range b.Marks {
+		if m.Watermark <= t.wms[ch] {
+			continue
+		}
+		t.wms[ch] = m.Watermark
+		if w := minOf(t.wms); w > t.merged {
+			t.merged = w
+			kept = append(kept, abi.Mark{Index: m.Index, Watermark: w})
+		}
+	}
+	b.Marks = kept
+	t.Watermark.Store(t.merged)
+}
+
+// poll reads one batch of the source.
+func (t *Task) poll() (worked bool, err error) {
+	if t.ended || t.final != 0 {
+		return false, nil
+	}
+	b := &t.in
+	b.Reset()
+	st, err := t.cfg.Source.Poll(b, t.cfg.Batch)
+	if err != nil {
+		return false, fmt.Errorf("source %s: %w", t.cfg.ID.Vertex, err)
+	}
+	if st == operators.PollEnd {
+		b.Mark(abi.MaxWatermark)
+		t.ended = true
+	}
+	if n := len(b.Marks); n > 0 {
+		t.merged = b.Marks[n-1].Watermark
+		t.Watermark.Store(t.merged)
+	}
+	t.Records.Add(int64(b.Len()))
+	worked = st == operators.PollMore || !b.Empty()
+	if !b.Empty() {
+		t.cfg.Crash("K1")
+		if err := t.cfg.Stages[0].Emit(operators.OutputMain, b); err != nil {
+			return false, err
+		}
+	}
+	if r, ok := t.cfg.Source.(operators.Rejecter); ok {
+		if err := t.rejected(r, t.merged); err != nil {
+			return false, err
+		}
+	}
+	if t.ended {
+		for _, w := range t.writers {
+			if err := w.flush(); err != nil {
+				return false, err
+			}
+		}
+		t.cfg.Report(Event{Task: t.cfg.ID, Kind: InputEnded})
+	}
+	return worked, nil
+}
+
+func (t *Task) processingTime() error {
+	now := t.cfg.Clock.NowMS()
+	for _, s := range t.timers {
+		if at, ok := s.op.NextProcessing(); ok && at <= now {
+			if err := s.op.OnProcessingTime(now, s.stage); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// linger flushes what has waited long enough.
+func (t *Task) linger() error {
+	now := int64(0)
+	for _, w := range t.writers {
+		if !w.pending {
+			continue
+		}
+		if now == 0 {
+			now = t.cfg.Clock.Mono()
+		}
+		if t.cfg.Linger == 0 || now-w.since >= int64(t.cfg.Linger) {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wait blocks until something may have changed.
+func (t *Task) wait(ctx context.Context) error {
+	t.timer.Reset(t.deadline())
+	var notify <-chan struct{}
+	if t.cfg.Inbox != nil {
+		notify = t.cfg.Inbox.notify
+	} else if !t.ended && t.final == 0 {
+		notify = t.cfg.Source.Ready()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-notify:
+	case <-t.timer.C:
+	case c := <-t.ctl:
+		return t.control(c)
+	case c := <-t.acks:
+		t.acknowledge(c)
+	}
+	return nil
+}
+
+// deadline is how long the task may sleep: until a linger or a processing-time timer is due.
+func (t *Task) deadline() time.Duration {
+	d := time.Hour
+	now := t.cfg.Clock.Mono()
+	for _, w := range t.writers {
+		if w.pending {
+			d = min(d, max(0, t.cfg.Linger-time.Duration(now-w.since)))
+		}
+	}
+	for _, s := range t.timers {
+		if at, ok := s.op.NextProcessing(); ok {
+			ms := min(max(0, at-t.cfg.Clock.NowMS()), time.Hour.Milliseconds())
+			d = min(d, time.Duration(ms)*time.Millisecond)
+		}
+	}
+	return d
+}
