@@ -80,7 +80,7 @@ func (c *Config) newTrial(name string, seed uint64) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{cfg: c, dir: dir, in: &oracle.Input{Totals: map[string]uint64{}, Timers: map[string][]int64{}},
+	t := &trial{cfg: c, dir: dir, in: &oracle.Input{Totals: map[string]uint64{}, Timers: map[string][]oracle.Timer{}},
 		pipeline: Pipeline{Input: filepath.Join(dir, "in-*.ndjson"), Output: filepath.Join(dir, "out"),
 			State: filepath.Join(dir, "state"), Modules: c.Modules, Parallelism: c.Parallelism}}
 	for s := 0; s < c.Splits; s++ {

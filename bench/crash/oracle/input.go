@@ -22,7 +22,7 @@ type Generator struct {
 // Write writes the lines and returns what they are, for a checker.
 func (g Generator) Write(w io.Writer) (*Input, error) {
 	rng := rand.New(rand.NewPCG(g.Seed, uint64(g.Keys)))
-	in := &Input{Totals: map[string]uint64{}, Timers: map[string][]int64{}}
+	in := &Input{Totals: map[string]uint64{}, Timers: map[string][]Timer{}}
 	buf := bufio.NewWriterSize(w, 1<<16)
 	for i := 0; i < g.Records; i++ {
 		key := fmt.Sprintf("%s%04d", g.Prefix, rng.IntN(g.Keys))
@@ -38,9 +38,11 @@ func (g Generator) Write(w io.Writer) (*Input, error) {
 
 func (in *Input) addTimer(key string, at int64) {
 	set := in.Timers[key]
-	if len(set) == 0 || set[len(set)-1] < at {
-		in.Timers[key] = append(set, at)
+	if len(set) == 0 || set[len(set)-1].At < at {
+		set = append(set, Timer{At: at})
 	}
+	set[len(set)-1].Records++
+	in.Timers[key] = set
 }
 
 // Merge adds another input with keys of its own.

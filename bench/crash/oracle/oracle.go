@@ -6,7 +6,9 @@
 //
 //	{"key":"k1","count":3,"n":3,"xor":0}
 //
-// It also sets one timer per key and second of event time, which puts out {"key":"k1","timer":2000}.
+// It also sets one timer per key and second of event time that has records, which puts out how many:
+//
+//	{"key":"k1","timer":2000,"records":3}
 package oracle
 
 import (
@@ -20,7 +22,13 @@ import (
 // Input is what went in: it is the truth that outputs are held against.
 type Input struct {
 	Totals map[string]uint64  // records per key, so that n runs from 1 to the total
-	Timers map[string][]int64 // times in ms at which a timer of the key must fire, rising
+	Timers map[string][]Timer // those of the key that must fire, rising
+}
+
+// Timer is one that must fire.
+type Timer struct {
+	At      int64  // ms of event time
+	Records uint64 // of the key in the second before
 }
 
 // Records is the number of input records.
@@ -38,7 +46,7 @@ type Verdict struct {
 	Lost        uint64   // input records without an output
 	Duplicated  uint64   // outputs beyond the first of an input record
 	Reordered   uint64   // outputs, firsts only, behind one of the same key with a greater n
-	WrongState  uint64   // outputs whose count or xor is not that of the records up to n
+	WrongState  uint64   // outputs whose count or xor is not that of the records up to n, or of a timer's second
 	Alien       uint64   // outputs of a key or n that was never put in
 	Malformed   uint64   // lines that are not an output record
 	TimersLost  uint64   // timers that never fired
@@ -76,11 +84,12 @@ func (v *Verdict) example(format string, args ...any) {
 
 // line is one output record of either form.
 type line struct {
-	Key   *string `json:"key"`
-	Count *uint64 `json:"count"`
-	N     *uint64 `json:"n"`
-	Xor   *uint64 `json:"xor"`
-	Timer *int64  `json:"timer"`
+	Key     *string `json:"key"`
+	Count   *uint64 `json:"count"`
+	N       *uint64 `json:"n"`
+	Xor     *uint64 `json:"xor"`
+	Timer   *int64  `json:"timer"`
+	Records *uint64 `json:"records"`
 }
 
 // keyLog is what came out of one key, in order.
@@ -136,10 +145,10 @@ func (c *Checker) line(where string, b []byte) error {
 	switch {
 	case l.Key == nil:
 		return errors.New("no key")
-	case l.Timer != nil:
-		c.timer(where, *l.Key, *l.Timer)
+	case l.Timer != nil && l.Records != nil:
+		c.timer(where, *l.Key, *l.Timer, *l.Records)
 	case l.Count == nil || l.N == nil || l.Xor == nil:
-		return errors.New("no count, n or xor")
+		return errors.New("neither count, n and xor nor timer and records")
 	default:
 		c.record(where, *l.Key, *l.Count, *l.N, *l.Xor)
 	}
@@ -179,16 +188,19 @@ func (c *Checker) record(where, key string, count, n, xor uint64) {
 	}
 }
 
-func (c *Checker) timer(where, key string, at int64) {
+func (c *Checker) timer(where, key string, at int64, records uint64) {
 	c.v.Timers++
 	k := c.log(key)
 	k.fired[at]++
 	set := c.in.Timers[key]
-	i := sort.Search(len(set), func(i int) bool { return set[i] >= at })
-	known := i < len(set) && set[i] == at
+	i := sort.Search(len(set), func(i int) bool { return set[i].At >= at })
+	known := i < len(set) && set[i].At == at
 	if !known || k.fired[at] > 1 || at < k.latest {
 		c.v.TimersTwice++
 		c.v.example("%s: key %s: timer %d: known %v, firing %d, latest before it %d", where, key, at, known, k.fired[at], k.latest)
+	} else if records != set[i].Records {
+		c.v.WrongState++
+		c.v.example("%s: key %s: timer %d tells %d records, expected %d", where, key, at, records, set[i].Records)
 	}
 	k.latest = max(k.latest, at)
 }
@@ -204,10 +216,10 @@ func (c *Checker) Verdict() *Verdict {
 	}
 	for _, key := range keysOf(c.in.Timers) {
 		k := c.log(key)
-		for _, at := range c.in.Timers[key] {
-			if k.fired[at] == 0 {
+		for _, t := range c.in.Timers[key] {
+			if k.fired[t.At] == 0 {
 				c.v.TimersLost++
-				c.v.example("key %s: timer %d never fired", key, at)
+				c.v.example("key %s: timer %d never fired", key, t.At)
 			}
 		}
 	}

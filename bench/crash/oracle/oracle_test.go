@@ -30,7 +30,7 @@ func right(t *testing.T) (*Input, []string) {
 			t.Fatal(err)
 		}
 		for _, key := range keysOf(in.Timers) {
-			for done[key] < len(in.Timers[key]) && in.Timers[key][done[key]] <= r.TS {
+			for done[key] < len(in.Timers[key]) && in.Timers[key][done[key]].At <= r.TS {
 				lines = append(lines, timer(key, in.Timers[key][done[key]]))
 				done[key]++
 			}
@@ -53,7 +53,9 @@ func count(key string, n uint64) string {
 	return fmt.Sprintf(`{"key":"%s","count":%d,"n":%d,"xor":%d}`, key, n, n, x)
 }
 
-func timer(key string, at int64) string { return fmt.Sprintf(`{"key":"%s","timer":%d}`, key, at) }
+func timer(key string, tm Timer) string {
+	return fmt.Sprintf(`{"key":"%s","timer":%d,"records":%d}`, key, tm.At, tm.Records)
+}
 
 func check(in *Input, lines []string) Verdict {
 	c := New(in)
@@ -136,8 +138,12 @@ func TestPlantedAnomaliesAreCountedByKind(t *testing.T) {
 			Verdict{Records: records, Timers: timers - 1, TimersLost: 1}},
 		{"timer fired twice", edit(func(l []string) []string { return append(l, l[tick]) }),
 			Verdict{Records: records, Timers: timers + 1, TimersTwice: 1}},
-		{"timer never set", edit(func(l []string) []string { return append(l, timer("k0001", 999_000)) }),
+		{"timer never set", edit(func(l []string) []string { return append(l, timer("k0001", Timer{999_000, 1})) }),
 			Verdict{Records: records, Timers: timers + 1, TimersTwice: 1}},
+		{"timer tells another number", edit(func(l []string) []string {
+			l[tick] = strings.Replace(l[tick], `"records":`, `"records":1`, 1)
+			return l
+		}), Verdict{Records: records, Timers: timers, WrongState: 1}},
 		{"nothing came out", nil, Verdict{Lost: records, TimersLost: timers, Malformed: 2}},
 	}
 	for _, c := range cases {

@@ -22,7 +22,8 @@ type state struct {
 	Final  string
 	Count  map[string]uint64
 	Xor    map[string]uint64
-	Timers map[string]int64
+	Timers map[string]int64  // end of the open second
+	Second map[string]uint64 // records in it
 	Done   bool
 }
 
@@ -66,7 +67,7 @@ func run(pipeline, dir string) error {
 }
 
 func restore(dir string) (*state, error) {
-	s := &state{Count: map[string]uint64{}, Xor: map[string]uint64{}, Timers: map[string]int64{}}
+	s := &state{Count: map[string]uint64{}, Xor: map[string]uint64{}, Timers: map[string]int64{}, Second: map[string]uint64{}}
 	data, err := os.ReadFile(filepath.Join(dir, "manifest"))
 	if os.IsNotExist(err) {
 		return s, s.leftOver(dir)
@@ -178,6 +179,7 @@ func (s *state) stage(part []string) error {
 		s.Count[r.Key]++
 		s.Xor[r.Key] ^= r.N
 		s.Timers[r.Key] = (r.TS/1000 + 1) * 1000
+		s.Second[r.Key]++
 		fmt.Fprintf(w, `{"key":"%s","count":%d,"n":%d,"xor":%d}`+"\n", r.Key, s.Count[r.Key], r.N, s.Xor[r.Key])
 	}
 	if s.Done {
@@ -198,7 +200,8 @@ func (s *state) fire(w *bufio.Writer, upTo int64) {
 	}
 	sort.Strings(due)
 	for _, k := range due {
-		fmt.Fprintf(w, `{"key":"%s","timer":%d}`+"\n", k, s.Timers[k])
+		fmt.Fprintf(w, `{"key":"%s","timer":%d,"records":%d}`+"\n", k, s.Timers[k], s.Second[k])
 		delete(s.Timers, k)
+		delete(s.Second, k)
 	}
 }

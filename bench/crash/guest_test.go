@@ -1,0 +1,43 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/millrace-io/millrace/bench/crash/drive"
+)
+
+func TestTheCommittedGuestIsTheOneItsBuildRecorded(t *testing.T) {
+	module, err := os.ReadFile("guest/crash.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := os.ReadFile("guest/crash.wasm.sha256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(module)
+	if got := hex.EncodeToString(sum[:]); !strings.HasPrefix(string(recorded), got) {
+		t.Errorf("crash.wasm has digest %s, crash.wasm.sha256 says %s", got, recorded)
+	}
+}
+
+func TestTheTemplateUsesWhatATrialFills(t *testing.T) {
+	tpl, err := template.New("pipeline").Option("missingkey=error").Parse(pipelineTemplate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := tpl.Execute(&text, drive.Pipeline{Input: "IN", Output: "OUT", State: "STATE", Modules: "MOD", Parallelism: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"IN", "OUT", "MOD", "parallelism: 3"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s is not in the pipeline", want)
+		}
+	}
+}
