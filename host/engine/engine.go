@@ -74,32 +74,40 @@ func New(_ context.Context, o Options) (*Engine, error) {
 // module that can't be used is a *Refused with everything that is wrong, or *guestop.Fault if its
 // mr_describe failed. The result is a *Module; close it when no more instances are wanted.
 func (e *Engine) Compile(ctx context.Context, wasm []byte, describe *abi.Descriptor) (guestop.Module, error) {
-	sum := sha256.Sum256(wasm)
-	digest := hex.EncodeToString(sum[:])
-	c, err := e.acquire(digest)
+	c, err := e.code(ctx, wasm)
 	if err != nil {
 		return nil, err
-	}
-	c.once.Do(func() { c.err = c.compile(ctx, e.opts, wasm) })
-	if c.err != nil {
-		c.release()
-		return nil, c.err
 	}
 	d := c.descriptor
 	if d == nil {
 		d = describe
 	}
 	if d == nil {
-		c.release()
-		return nil, &Refused{Problems: []string{fmt.Sprintf(
+		err = &Refused{Problems: []string{fmt.Sprintf(
 			"the module doesn't say what it offers: expected a custom section %q, an export %q, or a description in the pipeline file",
 			abi.DescriptorSection, abi.ExportDescribe)}}
+	} else if problems := checkDescriptor(d); len(problems) > 0 {
+		err = &Refused{Problems: problems}
 	}
-	if problems := checkDescriptor(d); len(problems) > 0 {
-		c.release()
-		return nil, &Refused{Problems: problems}
+	if err != nil {
+		return nil, errors.Join(err, c.release())
 	}
 	return &Module{code: c, descriptor: d}, nil
+}
+
+// code compiles wasm unless it is compiled, and counts a reference to it. Two who want the same module at
+// once compile it once.
+func (e *Engine) code(ctx context.Context, wasm []byte) (*code, error) {
+	sum := sha256.Sum256(wasm)
+	c, err := e.acquire(hex.EncodeToString(sum[:]))
+	if err != nil {
+		return nil, err
+	}
+	c.once.Do(func() { c.err = c.compile(ctx, e.opts, wasm) })
+	if c.err != nil {
+		return nil, errors.Join(c.err, c.release())
+	}
+	return c, nil
 }
 
 // acquire finds or makes the entry of a module and counts a reference to it.

@@ -103,6 +103,9 @@ func (g *Guest) initialise() error {
 	return err
 }
 
+// errOverspent ends a call whose last stretch of instructions took more than was left.
+var errOverspent = errors.New("out of fuel at its end")
+
 // call runs a function with the parameters in g.stack. The result is in g.stack[0].
 func (g *Guest) call(f api.Function) error {
 	g.memory.refused = 0
@@ -110,6 +113,9 @@ func (g *Guest) call(f api.Function) error {
 	err := f.CallWithStack(&g.scope, g.stack[:])
 	g.calling.Store(false)
 	g.scope.Stdio.Flush(&g.scope)
+	if err == nil && g.meter.exhausted() {
+		err = errOverspent
+	}
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/host/instrument"
+	"github.com/millrace-io/millrace/operators/guestop"
 )
 
 // Report is what can be said of a module, for `millrace inspect`.
@@ -49,38 +50,35 @@ func Inspect(wasm []byte) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	m, err := instrument.Validate(wasm, e.opts.Limits)
-	if err != nil {
-		return r, r.refuse(refusedBy(err))
+	if m, err := instrument.Validate(wasm, e.opts.Limits); err == nil {
+		r.contents(m)
 	}
-	r.contents(m)
-	if problems := checkContract(m); len(problems) > 0 {
-		r.Problems = problems
-		return r, nil
-	}
-	rw, err := instrument.Rewrite(wasm, m, instrument.DefaultOptions())
-	if err != nil {
-		return r, r.refuse(refusedBy(err))
-	}
-	r.RewrittenBytes, r.CodeBytes, r.RewrittenCode = len(rw.Wasm), rw.CodeBefore, rw.CodeAfter
-	r.NextCalls, r.Globals = rw.NextCalls, len(rw.Globals)
-	r.ResetsInPlace = !m.ChangesTables && !m.DropsSegments
-	module, err := e.Compile(context.Background(), wasm, &abi.Descriptor{})
+	c, err := e.code(context.Background(), wasm)
 	if err != nil {
 		return r, r.refuse(err)
 	}
-	r.Descriptor = module.Descriptor()
-	return r, module.(*Module).Close()
+	rw := c.rewritten
+	r.RewrittenBytes, r.CodeBytes, r.RewrittenCode = len(rw.Wasm), rw.CodeBefore, rw.CodeAfter
+	r.NextCalls, r.Globals = rw.NextCalls, len(rw.Globals)
+	r.ResetsInPlace = c.resettable()
+	if r.Descriptor = c.descriptor; r.Descriptor != nil {
+		r.Problems = checkDescriptor(r.Descriptor)
+	}
+	return r, c.release()
 }
 
 // refuse notes what is wrong with the module; any other error is handed back.
 func (r *Report) refuse(err error) error {
 	var refused *Refused
-	if !errors.As(err, &refused) {
-		r.Problems = []string{err.Error()}
-		return nil
+	var fault *guestop.Fault
+	switch {
+	case errors.As(err, &refused):
+		r.Problems = refused.Problems
+	case errors.As(err, &fault):
+		r.Problems = []string{fault.Error()}
+	default:
+		return err
 	}
-	r.Problems = refused.Problems
 	return nil
 }
 
