@@ -1,0 +1,101 @@
+package checkpoint
+
+// Instant is the time of an event, given by the caller.
+type Instant struct {
+	MonoMS int64 // monotonic: intervals and time-outs
+	WallMS int64 // since 1970: written into manifests only
+}
+
+// Event is something the coordinator hears of.
+type Event interface{ event() }
+
+// Tick says only that time has passed; see Coordinator.NextWake.
+type Tick struct{}
+
+// IDsReserved answers ReserveIDs: First to First+N-1 were never used before.
+type IDsReserved struct {
+	First ID
+	N     int
+	Err   error
+}
+
+// Ack is the snapshot of a task for checkpoint ID, durable but for the manifest.
+type Ack struct {
+	ID       ID
+	Snapshot TaskSnapshot
+}
+
+// Decline says that a task could not make or write its snapshot.
+type Decline struct {
+	ID     ID
+	Task   TaskID
+	Reason error
+}
+
+// TaskFinished says that a task has handled the end of all its inputs (a source: of all its splits), with
+// what it leaves behind: this stands for the task in every later checkpoint, and in the one under way if
+// the task has not acknowledged that. A task that stops after a final barrier has not finished.
+type TaskFinished struct{ Snapshot TaskSnapshot }
+
+// ManifestWritten answers WriteManifest. Uncertain: it may be durable in spite of Err.
+type ManifestWritten struct {
+	ID        ID
+	Err       error
+	Uncertain bool
+}
+
+// Stop asks for a last checkpoint of the unfinished job, after which it stops.
+type Stop struct{}
+
+// InputEnded says that all sources are at the end of their input and have sent what follows from it
+// downstream, but wait for a final barrier instead of finishing. Where sources just finish, the finishing
+// of all tasks does the same without it.
+type InputEnded struct{}
+
+func (Tick) event()            {}
+func (IDsReserved) event()     {}
+func (Ack) event()             {}
+func (Decline) event()         {}
+func (TaskFinished) event()    {}
+func (ManifestWritten) event() {}
+func (Stop) event()            {}
+func (InputEnded) event()      {}
+
+// Effect is something the caller has to do for the coordinator, in the order given.
+type Effect interface{ effect() }
+
+// ReserveIDs asks for N new ids; answered by IDsReserved.
+type ReserveIDs struct{ N int }
+
+// InjectBarrier starts a checkpoint: every source task that has not finished sends the barrier.
+type InjectBarrier struct{ Barrier Barrier }
+
+// AbortCheckpoint gives a checkpoint up: tasks stop aligning and drop what they made for it. Said once.
+type AbortCheckpoint struct {
+	ID     ID
+	Reason error
+}
+
+// WriteManifest makes a checkpoint complete; answered by ManifestWritten.
+type WriteManifest struct{ Manifest *Manifest }
+
+// NotifyComplete says that a checkpoint is complete: every task is told, finished ones too, and sinks
+// publish what is staged up to it. Older checkpoints may be dropped now.
+type NotifyComplete struct{ ID ID }
+
+// JobDone says that the last checkpoint is complete: the job stops. Finished: its input has ended.
+type JobDone struct {
+	ID       ID
+	Finished bool
+}
+
+// FailJob says that the job cannot go on like this: it restarts from the last complete checkpoint.
+type FailJob struct{ Reason error }
+
+func (ReserveIDs) effect()      {}
+func (InjectBarrier) effect()   {}
+func (AbortCheckpoint) effect() {}
+func (WriteManifest) effect()   {}
+func (NotifyComplete) effect()  {}
+func (JobDone) effect()         {}
+func (FailJob) effect()         {}
