@@ -26,7 +26,7 @@ const (
 	CallClear       = "clear"        // (state i32) -> i32
 	CallAppend      = "append"       // (state, val, val_len i32) -> i32: list state
 	CallScan        = "scan"         // (state, from, from_len i32) -> i32: iterator
-	CallScanNext    = "scan_next"    // (iter, buf, cap i32) -> i32: entries written, 0 at the end
+	CallScanNext    = "scan_next"    // (iter, buf, cap i32) -> i32: bytes written, 0 at the end; scan.go
 	CallScanClose   = "scan_close"   // (iter i32) -> i32
 	CallTimerSet    = "timer_set"    // (domain, name, name_len i32, time i64) -> i32
 	CallTimerDelete = "timer_delete" // (domain, name, name_len i32, time i64) -> i32

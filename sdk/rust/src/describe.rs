@@ -39,7 +39,10 @@ impl Json {
         let b = s.as_bytes();
         let mut i = 0;
         while i < b.len() {
-            assert!(b[i] >= b' ' && b[i] != b'"' && b[i] != b'\\', "names hold no quotes, backslashes or control characters");
+            assert!(
+                b[i] >= b' ' && b[i] != b'"' && b[i] != b'\\',
+                "names hold no quotes, backslashes or control characters"
+            );
             i += 1;
         }
         self.text("\"").text(s).text("\"")
@@ -148,5 +151,10 @@ const fn same(a: &str, b: &str) -> bool {
 }
 
 const fn is_type(t: &str) -> bool {
-    same(t, "int64") || same(t, "float64") || same(t, "bool") || same(t, "string") || same(t, "bytes") || same(t, "timestamp")
+    same(t, "int64")
+        || same(t, "float64")
+        || same(t, "bool")
+        || same(t, "string")
+        || same(t, "bytes")
+        || same(t, "timestamp")
 }

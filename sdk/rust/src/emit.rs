@@ -72,6 +72,12 @@ impl<'c> Emit<'c> {
         self.build(abi::FLAG_VALUE, |b| b.push(value))
     }
 
+    /// Writes the output with these pieces, one after the other, as value.
+    #[inline(always)]
+    pub fn parts(self, pieces: &[&[u8]]) -> Result<()> {
+        self.build(abi::FLAG_VALUE, |b| pieces.iter().for_each(|p| b.push(p)))
+    }
+
     /// Writes the output with a null value: a tombstone.
     pub fn null(self) -> Result<()> {
         self.build(0, |_| {})

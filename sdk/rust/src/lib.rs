@@ -75,7 +75,9 @@ pub struct Output(pub u8);
 /// What a function usually needs.
 pub mod prelude {
     pub use crate::abi::{MAX_WATERMARK, NO_TIME};
-    pub use crate::{bail, codec, Bounded, Ctx, Domain, Error, Level, List, Map, Op, Output, Record, Result, Timer, Value};
+    pub use crate::{
+        bail, codec, Bounded, Ctx, Domain, Error, Level, List, Map, Op, Output, Record, Result, Timer, Value,
+    };
 }
 
 /// For the macros.

@@ -6,9 +6,11 @@ use crate::row::Row;
 
 /// Reads a little-endian number at a place that the host has checked.
 macro_rules! read {
-    ($t:ty, $base:expr, $at:expr) => {
-        <$t>::from_le(unsafe { ($base.add($at) as *const $t).read_unaligned() })
-    };
+    ($t:ty, $base:expr, $at:expr) => {{
+        #[allow(unused_unsafe)]
+        let v = unsafe { ($base.add($at) as *const $t).read_unaligned() };
+        <$t>::from_le(v)
+    }};
 }
 pub(crate) use read;
 
@@ -164,7 +166,8 @@ impl<'a> Iterator for Headers<'a> {
             return None;
         }
         self.left -= 1;
-        let word = |at: usize| u32::from_le_bytes([self.rest[at], self.rest[at + 1], self.rest[at + 2], self.rest[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([self.rest[at], self.rest[at + 1], self.rest[at + 2], self.rest[at + 3]]);
         let (kl, vl) = (word(0) as usize, word(4));
         let key = &self.rest[8..8 + kl];
         if vl == abi::NULL_LEN {

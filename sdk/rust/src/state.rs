@@ -186,7 +186,11 @@ impl<K: MapKey + ?Sized, V: Codec> Map<K, V> {
     }
 }
 
-fn entry<K: MapKey + ?Sized, V: Codec>(k: &[u8], v: &[u8], each: &mut impl FnMut(K::Owned, V) -> Result<bool>) -> Result<bool> {
+fn entry<K: MapKey + ?Sized, V: Codec>(
+    k: &[u8],
+    v: &[u8],
+    each: &mut impl FnMut(K::Owned, V) -> Result<bool>,
+) -> Result<bool> {
     let key = K::decode_key(k).ok_or_else(|| undecodable(k.len()))?;
     each(key, V::decode(v).ok_or_else(|| undecodable(v.len()))?)
 }
@@ -238,15 +242,20 @@ fn scan(ctx: &mut Ctx, state: u32, from: &[u8], mut each: impl FnMut(&[u8], &[u8
     result.and_then(|_| done("scan_close", closed))
 }
 
-fn scan_batches(iter: u32, buf: &mut alloc::vec::Vec<u8>, each: &mut impl FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+fn scan_batches(
+    iter: u32,
+    buf: &mut alloc::vec::Vec<u8>,
+    each: &mut impl FnMut(&[u8], &[u8]) -> Result<bool>,
+) -> Result<()> {
     const FIRST_SCAN_BUFFER: usize = 4 << 10;
     if buf.len() < FIRST_SCAN_BUFFER {
         buf.resize(FIRST_SCAN_BUFFER, 0);
     }
     loop {
         let n = host::scan_next(iter, buf);
-        if n == abi::STATUS_TOO_SMALL && buf.len() < 4 * abi::MAX_STATE_VALUE_BYTES {
-            buf.resize(2 * buf.len(), 0);
+        if n == abi::STATUS_TOO_SMALL && word(buf, 0) > buf.len() {
+            let need = word(buf, 0);
+            buf.resize(need.next_power_of_two(), 0);
             continue;
         }
         if n < 0 {
@@ -256,9 +265,8 @@ fn scan_batches(iter: u32, buf: &mut alloc::vec::Vec<u8>, each: &mut impl FnMut(
             return Ok(());
         }
         let mut at = 0;
-        for _ in 0..n {
-            let word = |at: usize| u32::from_le_bytes([buf[at], buf[at + 1], buf[at + 2], buf[at + 3]]) as usize;
-            let (kl, vl) = (word(at), word(at + 4));
+        while at < n as usize {
+            let (kl, vl) = (word(buf, at), word(buf, at + 4));
             let k = at + abi::SCAN_ENTRY_HEADER;
             if !each(&buf[k..k + kl], &buf[k + kl..k + kl + vl])? {
                 return Ok(());
@@ -266,4 +274,8 @@ fn scan_batches(iter: u32, buf: &mut alloc::vec::Vec<u8>, each: &mut impl FnMut(
             at = k + kl + vl;
         }
     }
+}
+
+fn word(b: &[u8], at: usize) -> usize {
+    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]) as usize
 }

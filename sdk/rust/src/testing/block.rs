@@ -45,7 +45,15 @@ impl Writer {
 }
 
 impl Block {
-    pub(super) fn new(kind: u32, function: usize, desc: &FunctionDesc, records: &[Input], host: &Host, watermark: i64, processing: i64) -> Block {
+    pub(super) fn new(
+        kind: u32,
+        function: usize,
+        desc: &FunctionDesc,
+        records: &[Input],
+        host: &Host,
+        watermark: i64,
+        processing: i64,
+    ) -> Block {
         let mut w = Writer(vec![0; abi::BLOCK_HEADER]);
         let n = records.len();
         let mut distinct: Vec<Vec<u8>> = Vec::new();

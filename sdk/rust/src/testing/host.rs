@@ -1,7 +1,7 @@
 //! The host calls of the harness.
 
 use crate::abi;
-use crate::module::{StateDesc, StateKind};
+use crate::module::{FunctionDesc, StateDesc, StateKind};
 use crate::record::Domain;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -50,6 +50,7 @@ pub struct Host {
     iters: Vec<Option<Vec<(Vec<u8>, Vec<u8>)>>>,
     keys: Vec<Option<Vec<u8>>>,
     states: &'static [StateDesc],
+    timer_domains: &'static [&'static str],
     next: u32,
     cursor: Option<usize>,
     draws: u64,
@@ -72,9 +73,10 @@ pub(crate) fn with_host<R>(f: impl FnOnce(&mut Host) -> R) -> R {
 }
 
 impl Host {
-    pub(super) fn start(&mut self, keys: Vec<Option<Vec<u8>>>, states: &'static [StateDesc]) {
+    pub(super) fn start(&mut self, keys: Vec<Option<Vec<u8>>>, desc: &'static FunctionDesc) {
         self.keys = keys;
-        self.states = states;
+        self.states = desc.states;
+        self.timer_domains = desc.timers;
     }
 
     pub(super) fn resume(&mut self, first: u32) {
@@ -244,12 +246,11 @@ impl Host {
             Ok(k) => k,
             Err(s) => return s,
         };
-        let list = self.states[state as usize].kind == StateKind::List;
         let mut left: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for e in self.of_key(state, &key) {
-            if list || e.2.as_slice() >= from {
+            if e.2.as_slice() >= from {
                 let v = self.entries[&e].clone();
-                left.push((if list { Vec::new() } else { e.2 }, v));
+                left.push((e.2, v));
             }
         }
         left.reverse();
@@ -262,11 +263,16 @@ impl Host {
             Some(Some(left)) => left,
             _ => return abi::STATUS_BAD_ARG,
         };
-        let (mut at, mut n) = (0, 0);
+        let mut at = 0;
         while let Some((k, v)) = left.last() {
-            let end = at + abi::SCAN_ENTRY_HEADER + k.len() + v.len();
+            let size = abi::SCAN_ENTRY_HEADER + k.len() + v.len();
+            let end = at + size;
             if end > buf.len() {
-                return if n == 0 { abi::STATUS_TOO_SMALL } else { n };
+                if at > 0 {
+                    break;
+                }
+                buf[..4].copy_from_slice(&(size as u32).to_le_bytes());
+                return abi::STATUS_TOO_SMALL;
             }
             buf[at..at + 4].copy_from_slice(&(k.len() as u32).to_le_bytes());
             buf[at + 4..at + 8].copy_from_slice(&(v.len() as u32).to_le_bytes());
@@ -274,9 +280,8 @@ impl Host {
             buf[at + 8 + k.len()..end].copy_from_slice(v);
             left.pop();
             at = end;
-            n += 1;
         }
-        n
+        at as i32
     }
 
     pub(crate) fn scan_close(&mut self, iter: u32) -> i32 {
@@ -288,8 +293,8 @@ impl Host {
 
     fn timer(&mut self, domain: u32, name: &[u8], time: i64, there: bool) -> i32 {
         let domain = match domain {
-            abi::DOMAIN_EVENT => Domain::Event,
-            abi::DOMAIN_PROCESSING => Domain::Processing,
+            abi::DOMAIN_EVENT if self.timer_domains.contains(&"event") => Domain::Event,
+            abi::DOMAIN_PROCESSING if self.timer_domains.contains(&"processing") => Domain::Processing,
             _ => return abi::STATUS_BAD_ARG,
         };
         let key = match self.key() {

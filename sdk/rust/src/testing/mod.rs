@@ -11,7 +11,7 @@ pub use host::{Host, Log};
 
 use crate::abi;
 use crate::ctx::Ctx;
-use crate::module::{process, Function, Module};
+use crate::module::{process, Function, FunctionDesc, Module};
 use crate::record::{Domain, Op};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -197,18 +197,18 @@ impl Harness {
             if due.is_empty() {
                 return;
             }
-            let records: Vec<Input> =
-                due.into_iter().map(|t| Input::value(t.name).key(t.key).time(t.time)).collect();
+            let records: Vec<Input> = due.into_iter().map(|t| Input::value(t.name).key(t.key).time(t.time)).collect();
             let kind = if domain == Domain::Event { abi::KIND_EVENT_TIMERS } else { abi::KIND_PROCESSING_TIMERS };
             self.call(kind, &records);
         }
     }
 
     fn call(&mut self, kind: u32, records: &[Input]) {
-        let desc = &self.function().desc;
-        let mut block = block::Block::new(kind, self.function, desc, records, &self.host, self.watermark, self.processing);
+        let desc: &'static FunctionDesc = &self.function().desc;
+        let mut block =
+            block::Block::new(kind, self.function, desc, records, &self.host, self.watermark, self.processing);
         let mut first = 0;
-        self.host.start(block.keys(), desc.states);
+        self.host.start(block.keys(), desc);
         loop {
             let mut out = block::aligned(self.output_space);
             self.host.resume(first);
