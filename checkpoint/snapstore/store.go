@@ -168,7 +168,7 @@ func (s *Store) checkFormat() error {
 		return &DamageError{Path: path, Problem: fmt.Errorf("%w: it says %.60q", ErrNotStore, data)}
 	}
 	if version > FormatVersion {
-		return fmt.Errorf("%w: %s has format %d, this build reads up to %d", ErrNewerFormat, s.dir, version,
+		return fmt.Errorf("%w: %s says format %d, this build reads up to %d", ErrNewerFormat, path, version,
 			FormatVersion)
 	}
 	if version != FormatVersion {
