@@ -174,9 +174,7 @@ func TestLoop(t *testing.T) {
 		k.fault(guestop.FaultFuel, 1, "ea", "l", "eb")
 		k.reset()
 	}
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines, %d before", after, before)
-	}
+	waitForGoroutines(t, before)
 }
 
 func TestRecursion(t *testing.T) {

@@ -40,9 +40,11 @@ type Guest struct {
 
 	calling atomic.Bool
 	resets  int
-	stopMu  sync.Mutex // guards what Stop touches: the instance may be replaced meanwhile
-	stopped bool
 	closed  bool
+
+	stopMu   sync.Mutex // guards what Stop touches: the instance may be replaced meanwhile
+	stopped  bool
+	stopWord api.MutableGlobal // of the live instance; nil: there is none
 }
 
 var _ guestop.Guest = (*Guest)(nil)
@@ -85,6 +87,7 @@ func (g *Guest) initialise() error {
 		return err
 	}
 	g.scope.Cursor, g.scope.Fuel = g.meter.cursor, g.meter.fuel
+	g.armStop(g.meter.stop)
 	g.process = g.module.ExportedFunction(abi.ExportProcess)
 	g.alloc = g.module.ExportedFunction(abi.ExportAlloc)
 	g.meter.beginPlain(g.code.engine.opts.FuelPerInit)

@@ -52,7 +52,6 @@ func (m *image) restore(g *Guest) error {
 		g.module.ExportedGlobal(name.Export).(api.MutableGlobal).Set(m.globals[i])
 	}
 	g.in, g.out, g.inCap = m.in, m.out, m.inCap
-	g.meter.stop.Set(0)
 	g.scope.Stdio.Reset()
 	return nil
 }
