@@ -57,8 +57,9 @@ func wasiNoStrings(s *Scope, stack []uint64) {
 }
 
 // wasiClock: every clock reads the processing time, frozen for the call; (id, precision, ptr to u64 ns).
+// Never 0, which the Go runtime takes for a broken clock.
 func wasiClock(s *Scope, stack []uint64) {
-	ns := uint64(s.Env.NowMS(s.Record())) * 1e6
+	ns := max(uint64(s.Env.NowMS(s.Record()))*1e6, 1)
 	stack[0] = errno(s.putUint64(stack[2], ns))
 }
 
