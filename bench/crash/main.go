@@ -135,7 +135,7 @@ func prove(c *drive.Config, o *options) error {
 	randomKills, randomWanted := 0, 0
 	if selected(o.only, "random") {
 		randomWanted = o.random
-		got, err := c.Random("random", o.random, 20, 20*time.Millisecond, 700*time.Millisecond)
+		got, err := c.Random("random", o.random, 20)
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,8 @@ type Config struct {
 	RunTimeout  time.Duration // of one process; longer is a livelock
 	Log         io.Writer     // one line per trial
 	Keep        bool          // keep the folder of a trial that went right
+
+	whole time.Duration // of a run without a kill, from Survey
 }
 
 // Pipeline is what a template may use.

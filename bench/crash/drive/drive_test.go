@@ -38,7 +38,7 @@ func TestARightPipelineSurvivesEveryKind(t *testing.T) {
 			t.Errorf("%s: %v, %+v", p, err, o)
 		}
 	}
-	if o, err = c.Random("random", 3, 2, 5*time.Millisecond, 60*time.Millisecond); err != nil || o.Wrong() || o.Kills != 3 {
+	if o, err = c.Random("random", 3, 2); err != nil || o.Wrong() || o.Kills != 3 {
 		t.Errorf("random: %v, %+v", err, o)
 	}
 	left, err := os.ReadDir(c.Scratch)

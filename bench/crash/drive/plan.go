@@ -16,7 +16,9 @@ func (c *Config) Survey() (map[string]int, *Outcome, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	began := time.Now()
 	done := t.start("", 0) == finished
+	c.whole = time.Since(began)
 	hits, err := readTrace(filepath.Join(t.dir, "trace"))
 	if err != nil && done {
 		return nil, nil, fmt.Errorf("no trace of crash points, was %s built with the tag crash? %w", c.Binary, err)
@@ -57,7 +59,7 @@ func (c *Config) Point(point string, hits, kills int) (*Outcome, error) {
 		}
 		done, failure := false, false
 		if restoring[point] {
-			failure = t.start("", untilCheckpoint(rng)) == failed
+			failure = t.start("", c.halfway(rng)) == failed
 			t.out.Kills = 0 // that kill only makes something to restore
 		}
 		for misses := 0; !done && !failure && total.Kills+t.out.Kills < kills && misses < 3; {
@@ -86,13 +88,15 @@ func nth(rng *rand.Rand, hits int) int {
 	return 1 + rng.IntN(max(1, hits/2))
 }
 
-func untilCheckpoint(rng *rand.Rand) time.Duration {
-	return time.Duration(300+rng.IntN(300)) * time.Millisecond
+// halfway is a time at which a run has made checkpoints and is not finished.
+func (c *Config) halfway(rng *rand.Rand) time.Duration {
+	return time.Duration((0.4 + 0.3*rng.Float64()) * float64(c.whole))
 }
 
-// Random kills from outside at random times until there were kills of them. Each start lives a time
-// between short and long; perTrial bounds the kills of one input so that it also gets to its end.
-func (c *Config) Random(name string, kills, perTrial int, short, long time.Duration) (*Outcome, error) {
+// Random kills from outside at random times until there were kills of them. Each start lives a time from
+// a fiftieth of a whole run to all of it; perTrial bounds the kills of one input so that it also gets to
+// its end. Survey comes first.
+func (c *Config) Random(name string, kills, perTrial int) (*Outcome, error) {
 	rng := c.rng(name)
 	total := &Outcome{}
 	for round := 0; total.Kills < kills && round < 4*kills; round++ {
@@ -102,7 +106,7 @@ func (c *Config) Random(name string, kills, perTrial int, short, long time.Durat
 		}
 		end := killed
 		for end == killed && total.Kills+t.out.Kills < kills && t.out.Kills < perTrial {
-			end = t.start("", short+time.Duration(rng.Int64N(int64(long-short))))
+			end = t.start("", time.Duration((0.02+0.98*rng.Float64())*float64(c.whole)))
 		}
 		total.Add(t.end(end == finished))
 		if end == failed {
