@@ -48,7 +48,7 @@ type Coordinator struct {
 	opt      CoordinatorOptions
 	sources  map[TaskID]bool
 	order    []TaskID
-	finished map[TaskID]TaskSnapshot
+	finished map[TaskID]TaskFinished
 	now      Instant
 	started  bool // now is set
 	effects  []Effect
@@ -89,7 +89,7 @@ type CoordinatorStats struct {
 
 // NewCoordinator checks the options.
 func NewCoordinator(opt CoordinatorOptions) (*Coordinator, error) {
-	c := &Coordinator{opt: opt, nextID: 1, sources: map[TaskID]bool{}, finished: map[TaskID]TaskSnapshot{},
+	c := &Coordinator{opt: opt, nextID: 1, sources: map[TaskID]bool{}, finished: map[TaskID]TaskFinished{},
 		known: map[string]bool{}}
 	seen := map[string]bool{}
 	for _, v := range opt.Vertices {
@@ -275,7 +275,7 @@ func (c *Coordinator) taskFinished(ev TaskFinished) {
 		return
 	}
 	ev.Snapshot.Finished = true
-	c.finished[task] = ev.Snapshot
+	c.finished[task] = ev
 }
 
 func (c *Coordinator) stop(inputEnded bool) {
@@ -327,7 +327,7 @@ func (c *Coordinator) write(f *flight) {
 	for _, task := range c.order {
 		t, ok := f.acks[task]
 		if !ok {
-			t = c.finished[task]
+			t = c.finished[task].Snapshot
 		}
 		m.Finished = m.Finished && t.Finished
 		m.Tasks = append(m.Tasks, t)

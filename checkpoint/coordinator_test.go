@@ -139,7 +139,7 @@ func TestTooManyFailuresInARowFailTheJob(t *testing.T) {
 // of all tasks makes a last checkpoint without a barrier.
 func TestC025FinishedTasksStandStill(t *testing.T) {
 	d := newDriver(t, nil)
-	d.expect(500, TaskFinished{snap("in", 0, 2)}, "")
+	d.expect(500, TaskFinished{Snapshot: snap("in", 0, 2)}, "")
 	d.expect(1000, Tick{}, "barrier 1")
 	d.expect(1000, Ack{1, snap("in", 1, 2)}, "")
 	d.expect(1000, Ack{1, snap("count", 0, 1)}, "write 1")
@@ -148,20 +148,33 @@ func TestC025FinishedTasksStandStill(t *testing.T) {
 	}
 	d.expect(1000, ManifestWritten{ID: 1}, "complete 1")
 	d.expect(2000, Tick{}, "barrier 2")
-	d.expect(2100, TaskFinished{snap("in", 1, 2)}, "")
-	d.expect(2200, TaskFinished{snap("count", 0, 1)}, "write 2")
+	d.expect(2100, TaskFinished{Snapshot: snap("in", 1, 2)}, "")
+	d.expect(2200, TaskFinished{Snapshot: snap("count", 0, 1)}, "write 2")
 	if !d.m.Finished {
 		t.Error("a checkpoint of finished tasks only is not called finished")
 	}
 	d.expect(2300, ManifestWritten{ID: 2}, "complete 2, done 2 finished=true")
 }
 
+// TestFinishBeforeTheAcknowledgement: a task cut, went on, and ended while its snapshot was being written.
+func TestFinishBeforeTheAcknowledgement(t *testing.T) {
+	d := newDriver(t, nil)
+	d.expect(1000, Tick{}, "barrier 1")
+	d.expect(1000, Ack{1, snap("in", 1, 2)}, "")
+	d.expect(1000, Ack{1, snap("count", 0, 1)}, "")
+	d.expect(1100, TaskFinished{Snapshot: snap("in", 0, 2), LastCut: 1}, "")
+	d.expect(1200, Ack{1, snap("in", 0, 2)}, "write 1")
+	if d.m.Tasks[0].Finished {
+		t.Error("the end of a task stands for its cut before it")
+	}
+}
+
 func TestSourcesFinishedAndTheRestDraining(t *testing.T) {
 	d := newDriver(t, nil)
-	d.expect(100, TaskFinished{snap("in", 0, 2)}, "")
-	d.expect(100, TaskFinished{snap("in", 1, 2)}, "")
+	d.expect(100, TaskFinished{Snapshot: snap("in", 0, 2)}, "")
+	d.expect(100, TaskFinished{Snapshot: snap("in", 1, 2)}, "")
 	d.expect(5000, Tick{}, "") // no one could send a barrier
-	d.expect(5100, TaskFinished{snap("count", 0, 1)}, "write 1")
+	d.expect(5100, TaskFinished{Snapshot: snap("count", 0, 1)}, "write 1")
 	d.expect(5100, ManifestWritten{ID: 1, Err: errors.New("disk full")}, "abort 1")
 	if at, ok := d.c.NextWake(); !ok || at != 5600 {
 		t.Errorf("wake at %d %v", at, ok)

@@ -34,8 +34,13 @@ type Decline struct {
 
 // TaskFinished says that a task has handled the end of all its inputs (a source: of all its splits), with
 // what it leaves behind: this stands for the task in every later checkpoint, and in the one under way if
-// the task has not acknowledged that. A task that stops after a final barrier has not finished.
-type TaskFinished struct{ Snapshot TaskSnapshot }
+// the task has not cut for that. A task that stops after a final barrier has not finished.
+type TaskFinished struct {
+	Snapshot TaskSnapshot
+	// LastCut is the last checkpoint that the task cut for, 0 if none: its acknowledgement may come after
+	// this, and what the task did since is no part of that checkpoint.
+	LastCut ID
+}
 
 // ManifestWritten answers WriteManifest. Uncertain: it may be durable in spite of Err.
 type ManifestWritten struct {
@@ -80,7 +85,8 @@ type AbortCheckpoint struct {
 type WriteManifest struct{ Manifest *Manifest }
 
 // NotifyComplete says that a checkpoint is complete: every task is told, finished ones too, and sinks
-// publish what is staged up to it. Older checkpoints may be dropped now.
+// publish what is staged up to it: all cuts with this id or a lower one. What a sink left when it finished
+// belongs to the first complete checkpoint above its last cut. Older checkpoints may be dropped now.
 type NotifyComplete struct{ ID ID }
 
 // JobDone says that the last checkpoint is complete: the job stops. Finished: its input has ended.

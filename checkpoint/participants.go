@@ -28,7 +28,7 @@ func (c *Coordinator) sourcesFinished() bool {
 	return true
 }
 
-// missing counts the tasks that neither acknowledged f nor finished.
+// missing counts the tasks that neither acknowledged f nor finished before its cut.
 func (c *Coordinator) missing(f *flight) int {
 	n := 0
 	for _, task := range c.order {
@@ -43,8 +43,8 @@ func (c *Coordinator) present(f *flight, task TaskID) bool {
 	if _, ok := f.acks[task]; ok {
 		return true
 	}
-	_, ok := c.finished[task]
-	return ok
+	end, ok := c.finished[task]
+	return ok && end.LastCut < f.barrier.ID
 }
 
 // whoIsMissing names up to five of them.
