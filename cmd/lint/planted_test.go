@@ -104,3 +104,13 @@ func TestDocAndExampleRules(t *testing.T) {
 	expect(t, DocFindings(tree), "a.go:3: A has", "a.go:7: Do has", "a.go:22: Y has", "package has no comment")
 	expect(t, ExampleFindings(tree), "examples/two: has no README.md")
 }
+
+func TestLinkRules(t *testing.T) {
+	tree := plant(t, map[string]string{
+		"host/task/t.go": "package task\n\nfunc (t *Task) Run() {}\n",
+		"docs/a.md": "[ok](b.md#x) [ok](../host/) [ok](https://example.com/x)\n[bad](c.md)\n`host/task/t.go:Task.Run` `host/task/t.go`\n" +
+			"`host/task/t.go:Walk`\n`host/gone.go`\n`go test ./x.go`\n",
+		"docs/b.md": "x\n",
+	})
+	expect(t, LinkFindings(tree), "docs/a.md:2: link to c.md", "docs/a.md:4: points to host/task/t.go:Walk", "docs/a.md:5: points to host/gone.go")
+}

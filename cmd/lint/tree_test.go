@@ -35,4 +35,5 @@ func TestTimeChanceAndDiskAreInjected(t *testing.T) { report(t, CallFindings(pro
 func TestFilesAndFunctionsAreShort(t *testing.T)    { report(t, LengthFindings(project(t))) }
 func TestTextIsFinishedAndOurs(t *testing.T)        { report(t, TextFindings(project(t))) }
 func TestPublicNamesAreDocumented(t *testing.T)     { report(t, DocFindings(project(t))) }
+func TestDocumentsPointToWhatIsThere(t *testing.T)  { report(t, LinkFindings(project(t))) }
 func TestExamplesAreComplete(t *testing.T)          { report(t, ExampleFindings(project(t))) }
