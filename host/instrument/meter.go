@@ -217,6 +217,9 @@ func (m *meter) call(in *instr) {
 
 // bulk charges instructions whose work depends on the operand on top of the stack.
 func (m *meter) bulk(in *instr) {
+	if in.sub != fcTableGrow || m.dead || !m.fuel {
+		defer m.normalise(in)
+	}
 	if m.dead {
 		return
 	}
@@ -240,6 +243,18 @@ func (m *meter) bulk(in *instr) {
 	if m.fuel {
 		m.temps = true
 		m.edits = append(m.edits, edit{in.pos, 0, editBulk, shift})
+	}
+}
+
+// normalise writes a padded opcode in its shortest form: wazero's compiler knows fc 8a 00, its
+// interpreter does not.
+func (m *meter) normalise(in *instr) {
+	n := 1
+	for m.buf[in.pos+n] >= 0x80 {
+		n++
+	}
+	if n > 1 {
+		m.edits = append(m.edits, edit{in.pos + 1, n, editIndex, in.sub})
 	}
 }
 

@@ -194,11 +194,21 @@ func (r *rewriter) body(c code, fn uint32, b span) code {
 			c.u32(opLocalTee, locals)
 			r.chargeLocal(&c, locals, e.arg, opI64ShrU)
 		case editGrow:
-			r.grow(&c, r.wasm[e.pos:e.pos+e.cut], locals, e.arg)
+			r.grow(&c, shortest(r.wasm[e.pos:e.pos+e.cut]), locals, e.arg)
 		case editNextCode:
 			c.u32(opLocalSet, locals)
 			r.next(&c, locals)
 		}
 	}
 	return append(c, r.wasm[at:b.end]...)
+}
+
+// shortest encodes the opcode of an instruction without padding.
+func shortest(instruction []byte) []byte {
+	if instruction[0] != opPrefixFC || instruction[1] < 0x80 {
+		return instruction
+	}
+	in := reader{buf: instruction, pos: 1, end: len(instruction)}
+	d := appendU32([]byte{opPrefixFC}, in.u32())
+	return append(d, instruction[in.pos:]...)
 }

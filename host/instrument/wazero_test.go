@@ -22,9 +22,16 @@ func newEngine(t testing.TB, interpreter bool) *engine {
 	if interpreter {
 		cfg = wazero.NewRuntimeConfigInterpreter()
 	}
+	e := startEngine(t, cfg)
+	t.Cleanup(func() { e.rt.Close(context.Background()) })
+	return e
+}
+
+// startEngine starts a runtime and its host modules; the caller closes it.
+func startEngine(t testing.TB, cfg wazero.RuntimeConfig) *engine {
+	t.Helper()
 	ctx := context.Background()
 	e := &engine{rt: wazero.NewRuntimeWithConfig(ctx, cfg.WithCoreFeatures(features).WithMemoryLimitPages(1024))}
-	t.Cleanup(func() { e.rt.Close(ctx) })
 	i32 := []api.ValueType{api.ValueTypeI32}
 	next := api.GoModuleFunc(func(context.Context, api.Module, []uint64) { panic("mr.next left the guest") })
 	log := api.GoModuleFunc(func(_ context.Context, _ api.Module, s []uint64) { e.calls = append(e.calls, uint32(s[0])) })
