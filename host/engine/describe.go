@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tetratelabs/wazero/experimental"
-
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/host/hostcall"
 	"github.com/millrace-io/millrace/host/instrument"
@@ -15,16 +13,13 @@ import (
 // callDescribe runs mr_describe on an instance of its own, without state, clock or randomness.
 func (c *code) callDescribe(o Options) (b []byte, err error) {
 	g := &Guest{code: c, env: hostcall.NoEnv{}, opts: guestop.InstanceOptions{MemoryBytes: int64(o.Limits.MemoryPages) * pageBytes}}
-	g.scope = hostcall.Scope{Context: context.Background(), Env: g.env}
-	g.memory = &linear{limit: uint64(g.opts.MemoryBytes), view: &g.scope.Memory}
-	if g.module, err = c.instantiate(experimental.WithMemoryAllocator(context.Background(), g.memory)); err != nil {
+	if err := g.open(); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.module.Close(context.Background())) }()
-	if err := g.meter.bind(g.module); err != nil {
-		return nil, err
+	for _, s := range c.data {
+		copy(g.scope.Memory[s.at:], s.bytes)
 	}
-	g.scope.Cursor, g.scope.Fuel = g.meter.cursor, g.meter.fuel
 	g.meter.beginPlain(o.FuelPerInit)
 	for _, name := range []string{instrument.ExportStart, abi.ExportInitialize, abi.ExportDescribe} {
 		if f := g.module.ExportedFunction(name); f != nil {

@@ -49,7 +49,7 @@ type Guest struct {
 
 var _ guestop.Guest = (*Guest)(nil)
 
-// open makes the instance: memory, start section, _initialize, buffers.
+// open makes a bare instance: no data in its memory, no code run.
 func (g *Guest) open() error {
 	g.scope = hostcall.Scope{Context: context.Background(), Env: g.env, Stdio: g.scope.Stdio}
 	g.scope.Stdio.Reset()
@@ -60,8 +60,19 @@ func (g *Guest) open() error {
 		return errors.Join(err, g.memory.err)
 	}
 	g.module = mod
-	if err := g.initialise(); err != nil {
+	if err := g.bind(); err != nil {
 		return errors.Join(err, mod.Close(context.Background()))
+	}
+	return nil
+}
+
+// start is what makes a bare instance usable, from the beginning.
+func (g *Guest) start() error {
+	for _, s := range g.code.data {
+		copy(g.scope.Memory[s.at:], s.bytes)
+	}
+	if err := g.initialise(); err != nil {
+		return errors.Join(err, g.module.Close(context.Background()))
 	}
 	return nil
 }
@@ -81,8 +92,8 @@ func (c *code) instantiate(ctx context.Context) (mod api.Module, err error) {
 	return mod, err
 }
 
-// initialise runs what comes before the first block, all on one account of fuel.
-func (g *Guest) initialise() error {
+// bind finds what the host uses of the module.
+func (g *Guest) bind() error {
 	if err := g.meter.bind(g.module); err != nil {
 		return err
 	}
@@ -90,6 +101,11 @@ func (g *Guest) initialise() error {
 	g.armStop(g.meter.stop)
 	g.process = g.module.ExportedFunction(abi.ExportProcess)
 	g.alloc = g.module.ExportedFunction(abi.ExportAlloc)
+	return nil
+}
+
+// initialise runs what comes before the first block, all on one account of fuel.
+func (g *Guest) initialise() error {
 	g.meter.beginPlain(g.code.engine.opts.FuelPerInit)
 	for _, name := range []string{instrument.ExportStart, abi.ExportInitialize} {
 		if f := g.module.ExportedFunction(name); f != nil {

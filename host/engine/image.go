@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/millrace-io/millrace/operators/guestop"
 )
 
 const imagePage = 4 << 10
@@ -45,6 +47,25 @@ func (m *image) restore(g *Guest) error {
 	if err := zero(g.memory.all[:g.memory.used]); err != nil {
 		return err
 	}
+	m.write(g)
+	return nil
+}
+
+// fill makes a bare instance what m was.
+func (m *image) fill(g *Guest) error {
+	if more := m.size - len(g.scope.Memory); more > 0 {
+		if _, ok := g.module.Memory().Grow(uint32(more / pageBytes)); !ok {
+			return g.newFault(guestop.FaultMemory, "", "%s", g.memory.refusal())
+		}
+	}
+	if g.code.data == nil { // the engine has copied the segments
+		return m.restore(g)
+	}
+	m.write(g)
+	return nil
+}
+
+func (m *image) write(g *Guest) {
 	for i, p := range m.pages {
 		copy(g.scope.Memory[int(p)*imagePage:], m.data[i*imagePage:(i+1)*imagePage])
 	}
@@ -53,5 +74,4 @@ func (m *image) restore(g *Guest) error {
 	}
 	g.in, g.out, g.inCap = m.in, m.out, m.inCap
 	g.scope.Stdio.Reset()
-	return nil
 }

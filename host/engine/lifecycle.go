@@ -46,10 +46,16 @@ func (g *Guest) isStopped() bool {
 	return g.stopped
 }
 
-// Reset makes the instance as new: in place where that is exact, else by replacing it.
+// Reset makes the instance as new. What is exact is done: memory that has grown can't shrink, and tables
+// and dropped segments are not in an image.
 //
-// The first reset replaces the instance and takes an image of the new one, so that instances that never
-// fault pay nothing for it; the following ones go back to the image.
+//	no image yet       a new instance from the beginning, then its image is taken: instances that never
+//	                   fault pay nothing for it
+//	memory not grown   back to the image in place
+//	memory has grown   a bare new instance filled from the image
+//	module changes tables or drops segments: always a new instance from the beginning
+//
+// An error leaves the instance closed.
 func (g *Guest) Reset() error {
 	if g.closed {
 		return ErrClosed
@@ -57,18 +63,33 @@ func (g *Guest) Reset() error {
 	g.resets++
 	g.frames = nil
 	g.clearStop()
-	if g.initial != nil && g.initial.fits(g) {
-		return g.initial.restore(g)
-	}
-	g.initial = nil
-	g.armStop(nil)
-	err := g.module.Close(context.Background())
-	if err == nil {
-		err = g.open()
-	}
+	err := g.renew()
 	if err != nil {
 		g.closed = true
 		return errors.Join(err, g.code.release())
+	}
+	return nil
+}
+
+func (g *Guest) renew() error {
+	if g.initial != nil && g.initial.fits(g) {
+		return g.initial.restore(g)
+	}
+	g.armStop(nil)
+	if err := g.module.Close(context.Background()); err != nil {
+		return err
+	}
+	if err := g.open(); err != nil {
+		return err
+	}
+	if g.initial != nil {
+		if err := g.initial.fill(g); err != nil {
+			return errors.Join(err, g.module.Close(context.Background()))
+		}
+		return nil
+	}
+	if err := g.start(); err != nil {
+		return err
 	}
 	if g.code.resettable() {
 		g.initial = takeImage(g)

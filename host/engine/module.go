@@ -27,6 +27,7 @@ type code struct {
 	compiled   wazero.CompiledModule
 	wasm       *instrument.Module // what the original contains
 	rewritten  *instrument.Rewritten
+	data       []segment       // that instances copy themselves
 	descriptor *abi.Descriptor // what the module says of itself; nil: nothing
 }
 
@@ -94,9 +95,12 @@ func (m *Module) New(env guestop.Env, o guestop.InstanceOptions) (guestop.Guest,
 	}
 	m.code.retain()
 	g := &Guest{code: m.code, env: env, opts: o}
-	if err := g.open(); err != nil {
-		m.code.release()
-		return nil, err
+	err = g.open()
+	if err == nil {
+		err = g.start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.code.release())
 	}
 	return g, nil
 }
