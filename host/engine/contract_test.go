@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -292,14 +293,15 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestGoGuest is C043 with a real runtime: a package-level map filled in init, on every instance.
-func TestGoGuest(t *testing.T) {
+// buildGoGuest compiles testdata/goguest with the Go that runs the test.
+func buildGoGuest(t *testing.T) []byte {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("builds a Go guest")
 	}
 	out := filepath.Join(t.TempDir(), "guest.wasm")
 	build := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", out, "./testdata/goguest")
-	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -307,26 +309,92 @@ func TestGoGuest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := compile(t, wasm, nil)
+	return wasm
+}
+
+func newGoGuest(t *testing.T, m guestop.Module) *kitchen {
+	t.Helper()
+	env := enginetest.NewEnv()
+	g, err := m.New(env, guestop.InstanceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := m.New(enginetest.NewEnv(), guestop.InstanceOptions{})
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &kitchen{t, g.(*Guest), env}
+}
+
+// TestGoGuest is C043 with a real runtime: a package-level map filled in init, on every instance, and
+// instances that went back to an image give the outputs and the bill of a fresh one.
+func TestGoGuest(t *testing.T) {
+	m, err := compile(t, buildGoGuest(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.Close()
-	k := &kitchen{t, g.(*Guest), enginetest.NewEnv()}
+	used, fresh := newGoGuest(t, m), newGoGuest(t, m)
 	for i := range 4 {
-		out := k.ask("one", "two", "nine")
+		out := used.ask("one", "two", "nine")
 		if string(out[0].Value) != "1 init 1" || string(out[1].Value) != "2 init 1" || string(out[2].Value) != "0 init 1" {
 			t.Fatalf("instance %d: %q %q %q", i, out[0].Value, out[1].Value, out[2].Value)
 		}
-		f := k.fault(guestop.FaultTrap, 1, "one", "panic")
+		f := used.fault(guestop.FaultTrap, 1, "one", "panic")
 		if !strings.Contains(f.Stderr, "panic: as asked") || !strings.Contains(strings.Join(f.Stack, "\n"), "mr_process") {
 			t.Fatalf("fault %v", f)
 		}
-		k.reset()
+		used.reset()
+	}
+	size := used.Memory()
+	used.ask("grow")
+	if used.Memory() <= size {
+		t.Fatal("memory did not grow")
+	}
+	used.reset()
+	if used.Memory() != size {
+		t.Fatalf("%d bytes of memory after a reset, expected %d", used.Memory(), size)
+	}
+	sameFrom(t, used, fresh)
+}
+
+// sameFrom gives both the same records and expects the same outputs, fuel and memory.
+func sameFrom(t *testing.T, a, b *kitchen) {
+	t.Helper()
+	for i := range 50 {
+		values := []string{"one", fmt.Sprint("number ", i), "two", strings.Repeat("long ", i)}
+		bill := func(k *kitchen) string {
+			o := k.Call(k.fill(0, 0, values...), 0)
+			if o.Fault != nil {
+				t.Fatal(o.Fault)
+			}
+			return fmt.Sprintf("fuel %d, memory %d, outputs %x", o.Fuel, k.Memory(), k.Out())
+		}
+		if x, y := bill(a), bill(b); x != y {
+			t.Fatalf("call %d: %s, a fresh instance: %s", i, x, y)
+		}
+	}
+}
+
+// TestImageIsExact is the same for a small guest.
+func TestImageIsExact(t *testing.T) {
+	used, fresh := newKitchen(t, Options{}, guestop.InstanceOptions{}), newKitchen(t, Options{}, guestop.InstanceOptions{})
+	for _, before := range []string{"b", "c", "G" + u32(5), "l", "m", "c"} {
+		used.Call(used.fill(0, 0, "c", before), 0)
+		used.reset()
+	}
+	for range 10 {
+		values := []string{"c", "e123", "q" + u32(77), "G" + u32(1), "s", "c"}
+		bill := func(k *kitchen) string {
+			o := k.Call(k.fill(0, 0, values...), 0)
+			if o.Fault != nil {
+				t.Fatal(o.Fault)
+			}
+			return fmt.Sprintf("fuel %d, memory %d, outputs %x", o.Fuel, k.Memory(), k.Out())
+		}
+		if x, y := bill(used), bill(fresh); x != y {
+			t.Fatalf("%s, a fresh instance: %s", x, y)
+		}
 	}
 }
 
@@ -367,5 +435,42 @@ type fixedRandom struct {
 func (r *fixedRandom) Random(_ int, b []byte) {
 	for i := range b {
 		b[i] = r.b
+	}
+}
+
+// TestData: what is in memory from the start, in every way to get there, and segments outside it.
+func TestData(t *testing.T) {
+	build := func(datas ...w.Data) []byte {
+		return assemble(nil, func(m *w.Module) {
+			m.Datas = datas
+			m.ExportFunc(abi.ExportInitialize, none, none, nil, // traps unless the u32 at 65,534 is "abcd"
+				w.I32Const(65534), w.I32Load(0), w.I32Const(0x64636261), w.Op(0x47), w.If(w.Void), w.Op(0x00), w.Op(0x0b))
+		})
+	}
+	for name, c := range map[string]struct {
+		wasm []byte
+		text string
+	}{
+		"one":                {build(w.Data{Offset: 65534, Bytes: []byte("abcd")}), ""},
+		"overlapping":        {build(w.Data{Offset: 65530, Bytes: []byte("________")}, w.Data{Offset: 65534, Bytes: []byte("abcd")}), ""},
+		"with a passive one": {build(w.Data{Offset: 65534, Bytes: []byte("abcd")}, w.Data{Passive: true, Bytes: []byte("x")}), ""},
+		"at the end":         {build(w.Data{Offset: 65534, Bytes: []byte("abcd")}, w.Data{Offset: 32*pageBytes - 2, Bytes: []byte("ab")}), ""},
+		"outside":            {build(w.Data{Offset: 32*pageBytes - 2, Bytes: []byte("abc")}), "outside the memory"},
+		"far outside":        {build(w.Data{Offset: 0xfffffff0, Bytes: []byte("abc")}), "outside the memory"},
+		"none":               {build(), "unreachable"},
+	} {
+		m, err := compile(t, c.wasm, nil)
+		if err == nil {
+			var g guestop.Guest
+			if g, err = m.New(enginetest.NewEnv(), guestop.InstanceOptions{}); err == nil {
+				for range 3 {
+					err = errors.Join(err, g.Reset())
+				}
+				err = errors.Join(err, g.Close())
+			}
+		}
+		if c.text == "" && err != nil || c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)) {
+			t.Errorf("%s: error %v, expected %q", name, err, c.text)
+		}
 	}
 }

@@ -38,6 +38,9 @@ func NewPlan(g *operators.Graph) *Plan {
 		p.nodes[n.ID] = n
 	}
 	for _, n := range g.Nodes {
+		if n.PushedInto != "" { // its source does its work
+			continue
+		}
 		if v := p.chained(n); v != nil {
 			v.Nodes = append(v.Nodes, n)
 			p.byNode[n.ID] = v
@@ -65,11 +68,11 @@ func (p *Plan) chained(n *operators.Node) *Vertex {
 	return p.byNode[from.ID]
 }
 
-// mode is how an edge's records find their task: what comes from a key_by goes by key.
+// mode is how an edge's records find their task: a keyed function needs each key in one task.
 func (p *Plan) mode(e operators.Edge, to *operators.Node) task.Mode {
 	from := p.nodes[e.From]
 	switch {
-	case from.Kind == operators.NodeKeyBy && e.Output == operators.OutputMain:
+	case to.Guest != nil && to.Guest.Keyed:
 		return task.ByKey
 	case from.Parallelism == to.Parallelism:
 		return task.Forward

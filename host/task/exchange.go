@@ -150,3 +150,6 @@ func (x *Inbox) Queued() int {
 	}
 	return n
 }
+
+// Channels is the number of channels.
+func (x *Inbox) Channels() int { return len(x.channels) }

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -73,7 +74,7 @@ type Task struct {
 	timers  []timerStage
 	snaps   []snapStage
 	align   *checkpoint.Aligner // nil for sources
-	wms     []int64 // of each channel
+	wms     []int64             // of each channel
 	merged  int64
 	in      abi.Batch
 	cut     *cut
@@ -165,7 +166,7 @@ func (t *Task) Control(ctx context.Context, c Control) {
 // Run opens the operators, runs until the final checkpoint is complete, ctx ends, or something fails, and
 // closes the operators. It reports how it ended.
 func (t *Task) Run(ctx context.Context) {
-	err := t.run(ctx)
+	err := t.guarded(ctx)
 	t.finishCut()
 	for _, s := range t.cfg.Stages {
 		if s.Op != nil && s.Context != nil {
@@ -184,6 +185,16 @@ func (t *Task) Run(ctx context.Context) {
 		return
 	}
 	t.cfg.Report(Event{Task: t.cfg.ID, Kind: Finished})
+}
+
+// guarded turns a broken invariant into a failed task: the job starts again from its last checkpoint.
+func (t *Task) guarded(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("broken invariant in task %s: %v\n%s", t.cfg.ID, r, debug.Stack())
+		}
+	}()
+	return t.run(ctx)
 }
 
 // finishCut lets a cut's writer end, since it uses the operators that are to be closed.
@@ -471,4 +482,12 @@ func (t *Task) deadline() time.Duration {
 		}
 	}
 	return d
+}
+
+// Queued is the bytes waiting in the task's inbox.
+func (t *Task) Queued() int {
+	if t.cfg.Inbox == nil {
+		return 0
+	}
+	return t.cfg.Inbox.Queued()
 }

@@ -78,7 +78,11 @@ func (w *Writer) records(b *abi.Batch, lo, hi int) error {
 		var h uint64
 		switch w.mode {
 		case ByKey:
-			h = w.hasher.Hash(f.Key())
+			if i < len(b.Hash) {
+				h = b.Hash[i]
+			} else {
+				h = w.hasher.Hash(f.Key())
+			}
 			if len(w.cur) > 1 {
 				t = state.TaskOf(h, len(w.cur))
 			}

@@ -243,3 +243,6 @@ func (o *Op) Close() error {
 	}
 	return first
 }
+
+// ID is the operator's id in the pipeline file; after Open.
+func (o *Op) ID() string { return o.cfg.Node.ID }

@@ -65,8 +65,11 @@ func process(in, inLen, out, outCap, first uint32) uint32 {
 func record(f, out []byte, i uint32) uint32 {
 	le := binary.LittleEndian
 	value := string(f[40+le.Uint32(f[16:]):])
-	if value == "panic" {
+	switch value {
+	case "panic":
 		panic("as asked")
+	case "grow":
+		keep = append(keep, make([]byte, 16<<20))
 	}
 	copy(out, f[:40])
 	answer := fmt.Appendf(nil, "%d init %d", numbers[value], inits)

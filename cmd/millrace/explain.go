@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/host/task"
+	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/connect"
+)
+
+func explainCommand(s streams) *cli.Command {
+	return &cli.Command{
+		Name:      "explain",
+		Usage:     "draw the plan of a pipeline and say what is promised where",
+		ArgsUsage: "pipeline.yaml",
+		Flags:     []cli.Flag{jsonFlag()},
+		Action: func(c *cli.Context) error {
+			path, err := pipelineArg(c)
+			if err != nil {
+				return err
+			}
+			g, err := load(c.Context, path)
+			if err != nil {
+				return err
+			}
+			p := explain(g)
+			return show(c, s, p, func(w io.Writer) { p.print(w) })
+		},
+	}
+}
+
+// plan is what explain shows.
+type plan struct {
+	Name     string       `json:"name"`
+	Tasks    int          `json:"tasks"`
+	Vertices []planVertex `json:"vertices"`
+	Promises []planPoint  `json:"promises"`
+	State    []string     `json:"state"`
+}
+
+type planVertex struct {
+	ID          string   `json:"id"`
+	Parallelism int      `json:"parallelism"`
+	Chain       []string `json:"chain"`
+	Inputs      []string `json:"inputs"`
+}
+
+type planPoint struct {
+	Operator string `json:"operator"`
+	Promise  string `json:"promise"`
+	Why      string `json:"why"`
+}
+
+var modeNames = map[task.Mode]string{task.Forward: "one to one", task.ByKey: "by key", task.BySplit: "by split"}
+
+func explain(g *operators.Graph) plan {
+	jp := job.NewPlan(g)
+	p := plan{Name: g.Name, Tasks: jp.Tasks()}
+	for _, v := range jp.Vertices {
+		pv := planVertex{ID: v.ID, Parallelism: v.Parallelism}
+		for _, n := range v.Nodes {
+			pv.Chain = append(pv.Chain, nodeText(g, n))
+		}
+		for _, h := range v.In {
+			pv.Inputs = append(pv.Inputs, fmt.Sprintf("%s%s, %s", h.Edge.From, outputText(jp, h.Edge), modeNames[h.Mode]))
+		}
+		p.Vertices = append(p.Vertices, pv)
+	}
+	for _, n := range g.Nodes {
+		p.promise(g, n)
+		if n.Guest != nil && n.Guest.Fn != nil {
+			for _, st := range n.Guest.Fn.States {
+				p.State = append(p.State, fmt.Sprintf("%s.%s: %s state, %s", n.ID, st.Name, st.Kind, g.StateKind))
+			}
+		}
+	}
+	return p
+}
+
+// promise says what a source or sink promises and why.
+func (p *plan) promise(g *operators.Graph, n *operators.Node) {
+	if n.Source == nil && n.Sink == nil {
+		return
+	}
+	x := planPoint{Operator: n.ID, Promise: string(connect.Promise(n))}
+	switch {
+	case n.Source != nil && connect.Promise(n) == operators.PromiseLossy:
+		x.Why = "the input can't be read again"
+	case n.Source != nil:
+		x.Why = "every record changes state once: after a crash the source reads again from its checkpoint"
+	case n.Sink.Connector == "stdout":
+		x.Why = "lines are printed at once; after a crash those since the last checkpoint come again"
+	case n.Sink.Connector == "blackhole":
+		x.Why = "nothing is kept"
+	case n.Sink.Single:
+		x.Why = "staged, and published by one rename after the input's end"
+	default:
+		x.Why = fmt.Sprintf("staged, and published by renames after each checkpoint (every %v)", g.Checkpoint.Interval)
+	}
+	if n.Sink != nil {
+		for _, src := range g.Nodes {
+			if src.Source != nil && connect.Promise(src) == operators.PromiseLossy && x.Promise == string(operators.PromiseExactlyOnce) {
+				x.Promise = "at most once since the last checkpoint"
+				x.Why += "; but source " + src.ID + " can't be read again"
+			}
+		}
+	}
+	p.Promises = append(p.Promises, x)
+}
+
+func nodeText(g *operators.Graph, n *operators.Node) string {
+	what := string(n.Kind)
+	switch {
+	case n.Source != nil:
+		what = fmt.Sprintf("source %s (%s)", n.Source.Connector, n.Source.Format)
+		if n.Source.Key != nil {
+			what += ", key " + strings.Join(n.Source.Key.Fields, "+")
+		}
+		if n.Source.Time != nil {
+			what += fmt.Sprintf(", time %s, at most %v out of order", n.Source.Time.Field, n.Source.Time.OutOfOrderness)
+		}
+	case n.Guest != nil:
+		what = fmt.Sprintf("%s %s of %s, on error %s", n.Guest.Kind, n.Guest.Function, n.Guest.Module, n.Guest.OnError.Policy)
+	case n.KeyBy != nil:
+		what = "key_by " + strings.Join(n.KeyBy.Fields, "+")
+	case n.Sink != nil:
+		what = "sink " + n.Sink.Connector
+		if n.Sink.Path != "" {
+			what += " " + n.Sink.Path
+		}
+	}
+	return n.ID + ": " + what
+}
+
+func outputText(p *job.Plan, e operators.Edge) string {
+	switch {
+	case e.Output == operators.OutputMain:
+		return ""
+	case e.Output == operators.OutputDeadLetter:
+		return " (dead letters)"
+	}
+	return fmt.Sprintf(" (side output %d)", e.Output)
+}
+
+func (p plan) print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %d tasks\n", p.Name, p.Tasks)
+	for _, v := range p.Vertices {
+		for _, in := range v.Inputs {
+			fmt.Fprintf(w, "  |  from %s\n  v\n", in)
+		}
+		fmt.Fprintf(w, "[%s] x %d\n", v.ID, v.Parallelism)
+		for i, c := range v.Chain {
+			branch := "+-"
+			if i == 0 {
+				branch = "| "
+			}
+			fmt.Fprintf(w, "  %s %s\n", branch, c)
+		}
+	}
+	fmt.Fprintln(w, "promises")
+	for _, x := range p.Promises {
+		fmt.Fprintf(w, "  %s: %s (%s)\n", x.Operator, x.Promise, x.Why)
+	}
+	if len(p.State) > 0 {
+		fmt.Fprintln(w, "state")
+		for _, s := range p.State {
+			fmt.Fprintf(w, "  %s\n", s)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/snapstore"
+	"github.com/millrace-io/millrace/host/task"
+)
+
+// driver runs one attempt: it carries the coordinator's effects out and tells it what happens.
+type driver struct {
+	*attempt
+	coord    *checkpoint.Coordinator
+	ended    int // source tasks that have read everything
+	opened   int
+	finished int
+	written  chan checkpoint.ManifestWritten
+	last     *checkpoint.JobDone
+	started  map[checkpoint.ID]int64 // Mono
+	timer    *time.Timer
+}
+
+// drive returns when every task has ended: nil after the final checkpoint.
+func (d *driver) drive(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	wait := d.start(ctx)
+	err := d.loop(ctx)
+	cancel()
+	for _, g := range d.guests {
+		g.Stop()
+	}
+	go func() { // tasks that end still report
+		for range d.events {
+		}
+	}()
+	wait()
+	close(d.events)
+	return err
+}
+
+func (d *driver) loop(ctx context.Context) error {
+	d.timer = time.NewTimer(time.Hour)
+	defer d.timer.Stop()
+	stop := d.job.stopped
+	for d.finished < len(d.tasks) {
+		d.sleepUntilWake()
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e := <-d.events:
+			err = d.taskEvent(ctx, e)
+		case w := <-d.written:
+			err = d.step(ctx, w)
+		case <-stop:
+			stop = nil
+			err = d.step(ctx, checkpoint.Stop{})
+		case <-d.timer.C:
+			err = d.step(ctx, checkpoint.Tick{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *driver) sleepUntilWake() {
+	wait := time.Hour
+	if at, ok := d.coord.NextWake(); ok && d.opened == len(d.tasks) {
+		wait = max(0, time.Duration(at-d.mono()/1e6)*time.Millisecond)
+	}
+	d.timer.Reset(wait)
+}
+
+func (d *driver) mono() int64 { return d.job.opts.Clock.Mono() }
+
+// taskEvent turns what a task says into the coordinator's events.
+func (d *driver) taskEvent(ctx context.Context, e task.Event) error {
+	id := checkpoint.TaskID{Vertex: e.Task.Vertex, Task: e.Task.Index}
+	switch e.Kind {
+	case task.Opened:
+		if d.opened++; d.opened == len(d.tasks) {
+			d.job.opened()
+			return d.step(ctx, checkpoint.Tick{})
+		}
+	case task.Ack:
+		return d.step(ctx, checkpoint.Ack{ID: e.ID, Snapshot: e.Snapshot})
+	case task.Decline:
+		return d.step(ctx, checkpoint.Decline{ID: e.ID, Task: id, Reason: e.Err})
+	case task.InputEnded:
+		if d.ended++; d.ended == len(d.sources) {
+			return d.step(ctx, checkpoint.InputEnded{})
+		}
+	case task.Finished:
+		d.finished++
+	case task.Failed:
+		return fmt.Errorf("task %s: %w", e.Task, e.Err)
+	}
+	return nil
+}
+
+func (d *driver) step(ctx context.Context, ev checkpoint.Event) error {
+	queue := []checkpoint.Event{ev}
+	for len(queue) > 0 {
+		now := checkpoint.Instant{MonoMS: d.mono() / 1e6, WallMS: d.job.opts.Clock.NowMS()}
+		effects := d.coord.Step(now, queue[0])
+		queue = queue[1:]
+		for _, fx := range effects {
+			more, err := d.effect(ctx, fx)
+			if err != nil {
+				return err
+			}
+			if more != nil {
+				queue = append(queue, more)
+			}
+		}
+	}
+	d.job.checkpoints(d.coord.Stats())
+	return nil
+}
+
+// effect carries one effect out; answer is an event it gives rise to at once.
+func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer checkpoint.Event, err error) {
+	store := d.job.store
+	switch fx := fx.(type) {
+	case checkpoint.ReserveIDs:
+		first, err := store.Reserve(fx.N)
+		return checkpoint.IDsReserved{First: first, N: fx.N, Err: err}, nil
+	case checkpoint.InjectBarrier:
+		store.Begin(fx.Barrier.ID)
+		d.started[fx.Barrier.ID] = d.mono()
+		for _, t := range d.sources {
+			t.Control(ctx, task.Control{Barrier: &fx.Barrier})
+		}
+	case checkpoint.AbortCheckpoint:
+		store.Abandon(fx.ID)
+		d.job.event(Event{Kind: EventAborted, Checkpoint: fx.ID, Message: fx.Reason.Error()})
+		for _, t := range d.tasks {
+			t.Control(ctx, task.Control{Abort: fx.ID})
+		}
+	case checkpoint.WriteManifest:
+		go d.write(ctx, fx.Manifest)
+	case checkpoint.NotifyComplete:
+		d.job.event(Event{Kind: EventCheckpoint, Checkpoint: fx.ID, Millis: (d.mono() - d.started[fx.ID]) / 1e6})
+		clear(d.started)
+		for _, t := range d.tasks {
+			t.Control(ctx, task.Control{Complete: fx.ID})
+		}
+	case checkpoint.JobDone:
+		d.last = &fx
+	case checkpoint.FailJob:
+		return nil, fx.Reason
+	}
+	return nil, nil
+}
+
+// write makes a checkpoint complete and drops what it makes superfluous.
+func (d *driver) write(ctx context.Context, m *checkpoint.Manifest) {
+	err := d.job.store.WriteManifest(ctx, m)
+	var uncertain *snapstore.UncertainError
+	w := checkpoint.ManifestWritten{ID: m.ID, Err: err, Uncertain: errors.As(err, &uncertain)}
+	if err == nil {
+		if _, rerr := d.job.store.Retain(ctx, d.job.opts.Graph.Checkpoint.Retain); rerr != nil {
+			d.job.warn("old checkpoints can't be dropped: " + rerr.Error())
+		}
+	}
+	select {
+	case d.written <- w:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,294 @@
+package job
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
+	"github.com/millrace-io/millrace/checkpoint/snapstore"
+	"github.com/millrace-io/millrace/host/task"
+	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/guestop"
+	"github.com/millrace-io/millrace/state"
+)
+
+// Job is one pipeline, over as many attempts as it takes.
+type Job struct {
+	opts     Options
+	plan     *Plan
+	store    *snapstore.Store
+	modules  map[string]guestop.Module
+	pipeline string // digest of the pipeline file in the store
+
+	stopOnce sync.Once
+	stopped  chan struct{}
+	ready    chan struct{} // closed when all tasks of the first attempt run
+	readied  sync.Once
+
+	mu       sync.Mutex
+	current  *attempt
+	coord    checkpoint.CoordinatorStats
+	restarts int
+	warnings []string
+	started  int64 // Mono
+}
+
+// New opens the state folder and compiles the modules; nothing runs before Run. Close the job in the end.
+func New(ctx context.Context, o Options) (*Job, error) {
+	j := &Job{opts: o, plan: NewPlan(o.Graph), modules: map[string]guestop.Module{},
+		stopped: make(chan struct{}), ready: make(chan struct{}), started: o.Clock.Mono()}
+	store, err := snapstore.Open(filepath.Join(o.StateDir, "snapshots"), snapstore.Options{Crash: crashpoint.Hit})
+	if err != nil {
+		return nil, err
+	}
+	j.store = store
+	if err := j.prepare(ctx); err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+func (j *Job) prepare(ctx context.Context) error {
+	o := &j.opts
+	for _, line := range j.store.Skipped() {
+		j.event(Event{Kind: EventSkipped, Message: line})
+	}
+	if o.Fresh {
+		if err := j.forget(); err != nil {
+			return err
+		}
+	}
+	for _, n := range o.Graph.Nodes {
+		if n.Kind != operators.NodeGuest {
+			continue
+		}
+		m, err := o.Module(ctx, n)
+		if err != nil {
+			return err
+		}
+		j.modules[n.ID] = m
+	}
+	if o.Restore != 0 {
+		gone, err := j.store.Withdraw(o.Restore)
+		if err != nil {
+			return fmt.Errorf("restore checkpoint %d: %w", o.Restore, err)
+		}
+		for _, id := range gone {
+			j.warn(fmt.Sprintf("checkpoint %d is withdrawn", id))
+		}
+	}
+	digest, _, err := j.store.Put(ctx, o.Graph.Text)
+	j.pipeline = digest
+	return err
+}
+
+// forget drops state and staged output.
+func (j *Job) forget() error {
+	for _, d := range []string{"stage", "work"} {
+		if err := os.RemoveAll(filepath.Join(j.opts.StateDir, d)); err != nil {
+			return err
+		}
+	}
+	dir := j.store.Dir()
+	j.store.Close()
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	store, err := snapstore.Open(dir, snapstore.Options{Crash: crashpoint.Hit})
+	j.store = store
+	return err
+}
+
+// Run runs the job to its end: the end of input, a stop, a guest's fault under policy stop, or more faults
+// of the host in a row than allowed. Cancelling ctx ends it at once, without a checkpoint.
+func (j *Job) Run(ctx context.Context) (Result, error) {
+	delay := restartFirst
+	failures := 0
+	most := j.opts.Restarts
+	if most == 0 {
+		most = defaultRestarts
+	}
+	for {
+		done, progress, err := j.attempt(ctx)
+		switch {
+		case err == nil:
+			return j.result(done), nil
+		case ctx.Err() != nil, !retryable(err), !j.hasRun() && !errors.Is(err, operators.ErrStorageFull):
+			return j.result(nil), err
+		}
+		if progress {
+			failures, delay = 0, restartFirst
+		}
+		if failures++; failures > most {
+			return j.result(nil), fmt.Errorf("gave up after %d restarts without a checkpoint: %w", failures-1, err)
+		}
+		j.mu.Lock()
+		j.restarts++
+		j.mu.Unlock()
+		j.event(Event{Kind: EventRestarting, Message: err.Error(), Millis: delay.Milliseconds()})
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return j.result(nil), ctx.Err()
+		case <-j.stopped:
+			return j.result(nil), fmt.Errorf("stopped while waiting to restart after: %w", err)
+		}
+		delay = min(restartMost, time.Duration(float64(delay)*restartFactor))
+	}
+}
+
+// retryable says that another attempt may go better: not for what the input, the pipeline file or a guest
+// determines.
+func retryable(err error) bool {
+	if guestop.IsGuestFault(err) || errors.Is(err, state.ErrCorrupt) {
+		return false
+	}
+	var damaged *snapstore.DamagedCheckpointError
+	if errors.As(err, &damaged) {
+		return false
+	}
+	for _, permanent := range []error{operators.ErrNotOurs, operators.ErrOutputLost, operators.ErrInputChanged} {
+		if errors.Is(err, permanent) {
+			return false
+		}
+	}
+	var record *operators.RecordError
+	return !errors.As(err, &record)
+}
+
+// attempt starts the tasks from the newest checkpoint and drives them to an end.
+func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress bool, err error) {
+	a := &attempt{job: j, counted: map[string][]operators.Counted{}, readers: map[string][]operators.Source{}, nodes: j.plan.nodes, events: make(chan task.Event, 1024)}
+	if err := j.load(ctx, a); err != nil {
+		return nil, false, err
+	}
+	if a.from != nil && a.from.Finished {
+		j.mu.Lock()
+		j.coord.LastComplete = a.from.ID
+		j.mu.Unlock()
+		if err := j.republish(ctx, a); err != nil {
+			return nil, false, err
+		}
+		return &checkpoint.JobDone{ID: a.from.ID, Finished: true}, false, nil
+	}
+	if err := a.build(); err != nil {
+		return nil, false, err
+	}
+	coord, err := checkpoint.NewCoordinator(j.coordinator(a))
+	if err != nil {
+		return nil, false, err
+	}
+	j.mu.Lock()
+	j.current = a
+	j.mu.Unlock()
+	d := &driver{attempt: a, coord: coord, written: make(chan checkpoint.ManifestWritten, 4), started: map[checkpoint.ID]int64{}}
+	before := coord.Stats().LastComplete
+	err = d.drive(ctx)
+	return d.last, coord.Stats().LastComplete > before, err
+}
+
+func (j *Job) coordinator(a *attempt) checkpoint.CoordinatorOptions {
+	g := j.opts.Graph
+	o := checkpoint.CoordinatorOptions{Restored: a.from, IntervalMS: g.Checkpoint.Interval.Milliseconds(),
+		TimeoutMS: g.Checkpoint.Timeout.Milliseconds(),
+		Template:  checkpoint.Manifest{Job: g.Name, Engine: Version, Seed: a.seed, Pipeline: j.pipeline}}
+	o.Template.Modules = j.moduleRefs()
+	for _, v := range j.plan.Vertices {
+		o.Vertices = append(o.Vertices, checkpoint.Vertex{ID: v.ID, Parallelism: v.Parallelism, Source: v.Nodes[0].Source != nil})
+	}
+	return o
+}
+
+// load finds the checkpoint to start from.
+func (j *Job) load(ctx context.Context, a *attempt) error {
+	m, err := j.store.Latest(ctx)
+	if errors.Is(err, snapstore.ErrNoCheckpoint) {
+		a.seed, err = newSeed()
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	target := checkpoint.Target{Job: j.opts.Graph.Name, Modules: j.moduleRefs(), Droppable: j.opts.Drop}
+	for _, n := range j.opts.Graph.Nodes {
+		target.Operators = append(target.Operators, n.ID)
+	}
+	if a.restore, err = checkpoint.PlanRestore(m, target); err != nil {
+		return err
+	}
+	a.from, a.seed = m, m.Seed
+	for _, note := range a.restore.Notes {
+		j.warn(note)
+	}
+	j.event(Event{Kind: EventRestored, Checkpoint: m.ID})
+	return nil
+}
+
+// hasRun says that all tasks of some attempt were running.
+func (j *Job) hasRun() bool {
+	select {
+	case <-j.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// moduleRefs binds each guest operator to the module it runs.
+func (j *Job) moduleRefs() []checkpoint.ModuleRef {
+	var refs []checkpoint.ModuleRef
+	for _, n := range j.opts.Graph.Nodes {
+		if m := j.modules[n.ID]; m != nil {
+			refs = append(refs, checkpoint.ModuleRef{Operator: n.ID, Digest: m.Digest(), Path: n.Guest.Module})
+		}
+	}
+	return refs
+}
+
+func newSeed() (uint64, error) {
+	var b [8]byte
+	_, err := rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+// Stop asks for a last checkpoint, after which Run returns. Safe to call twice.
+func (j *Job) Stop() {
+	j.stopOnce.Do(func() { close(j.stopped) })
+}
+
+// Ready is closed when all tasks run.
+func (j *Job) Ready() <-chan struct{} { return j.ready }
+
+func (j *Job) opened() { j.readied.Do(func() { close(j.ready) }) }
+
+// Close frees modules and the state folder.
+func (j *Job) Close() error {
+	var errs []error
+	for _, m := range j.modules {
+		if c, ok := m.(interface{ Close() error }); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(append(errs, j.store.Close())...)
+}
+
+func (j *Job) event(e Event) {
+	if j.opts.Event != nil {
+		j.opts.Event(e)
+	}
+}
+
+func (j *Job) warn(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.warnings = append(j.warnings, text)
+}

@@ -1,0 +1,73 @@
+package job
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/host/clock"
+	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/connect"
+	"github.com/millrace-io/millrace/operators/guestop"
+)
+
+// Options of a job.
+type Options struct {
+	Graph    *operators.Graph
+	StateDir string        // snapshots, staged output and scratch
+	Fresh    bool          // forget state and staged output; published output stays
+	Restore  checkpoint.ID // start from this one, withdrawing later ones; 0: the newest
+	Drop     []string      // operators whose orphaned state may be dropped
+	// Module compiles the module of a guest node; called once per node, the results are closed by the job.
+	Module  func(ctx context.Context, n *operators.Node) (guestop.Module, error)
+	Connect connect.Env
+	Clock   clock.Clock
+	Log     *slog.Logger // nil: none
+	Event   func(Event)  // called from the job's goroutine; nil: none
+	// Restarts bounds how often the job starts again after faults of the host without having completed a
+	// checkpoint in between. 0: the default, -1: never.
+	Restarts int
+}
+
+// Restart delays: exponential, reset by progress.
+const (
+	defaultRestarts = 8
+	restartFirst    = time.Second
+	restartFactor   = 1.5
+	restartMost     = time.Minute
+)
+
+// EventKind is the kind of an Event.
+type EventKind string
+
+// Kinds of events, for people and for whoever watches the job.
+const (
+	EventStarted    EventKind = "started"
+	EventRestored   EventKind = "restored"
+	EventCheckpoint EventKind = "checkpoint"
+	EventAborted    EventKind = "checkpoint_aborted"
+	EventRestarting EventKind = "restarting"
+	EventSkipped    EventKind = "incomplete_checkpoint_skipped"
+)
+
+// Event is something that happened to the job. It is serialisable.
+type Event struct {
+	Kind       EventKind     `json:"kind"`
+	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"`
+	Message    string        `json:"message,omitempty"`
+	Millis     int64         `json:"ms,omitempty"`    // how long it took
+	Bytes      int64         `json:"bytes,omitempty"` // written
+}
+
+// Result says how a job ended. It is serialisable.
+type Result struct {
+	// Complete: the input ended and everything is committed. Already: it was so before this run.
+	Complete   bool          `json:"complete"`
+	Already    bool          `json:"already,omitempty"`
+	Stopped    bool          `json:"stopped,omitempty"` // by request, with a checkpoint to go on from
+	Checkpoint checkpoint.ID `json:"checkpoint"`
+	Restarts   int           `json:"restarts,omitempty"`
+	Stats      Stats         `json:"stats"`
+	Warnings   []string      `json:"warnings,omitempty"` // why there may be less output than expected
+}

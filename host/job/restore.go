@@ -1,0 +1,49 @@
+package job
+
+import (
+	"context"
+
+	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/connect"
+)
+
+// republish repeats the renames of a finished job's checkpoint, of which a crash may have left some undone.
+func (j *Job) republish(ctx context.Context, a *attempt) error {
+	for _, n := range j.opts.Graph.Nodes {
+		if n.Kind != operators.NodeSink {
+			continue
+		}
+		for i := 0; i < n.Parallelism; i++ {
+			op, err := connect.Operator(n, j.opts.Connect)
+			if err != nil {
+				return err
+			}
+			oc := a.context(n, i)
+			oc.Context = ctx
+			if err := op.Open(oc); err != nil {
+				return err
+			}
+			if s, ok := op.(operators.Snapshotter); ok {
+				if err := s.Complete(a.from.ID); err != nil {
+					return err
+				}
+			}
+			if err := op.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// budget is the share of a task's keyed state in the pipeline's memory: three quarters of it, divided among
+// the tasks of functions with state.
+func (j *Job) budget(n *operators.Node) int64 {
+	tasks := 0
+	for _, m := range j.opts.Graph.Nodes {
+		if m.Guest != nil && m.Guest.Fn != nil && len(m.Guest.Fn.States)+len(m.Guest.Fn.Timers) > 0 {
+			tasks += m.Parallelism
+		}
+	}
+	return j.opts.Graph.MemoryBytes * 3 / 4 / int64(max(1, tasks))
+}

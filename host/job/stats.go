@@ -1,0 +1,152 @@
+package job
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/operators"
+)
+
+// Version is the release that manifests name as their writer.
+const Version = "0.1.0"
+
+// Stats describe a running job. They are serialisable.
+type Stats struct {
+	Read           int64           `json:"read"`      // records taken from sources
+	Watermark      int64           `json:"watermark"` // lowest of the tasks; abi.MinWatermark: none yet
+	Checkpoint     checkpoint.ID   `json:"checkpoint"`
+	CheckpointAge  int64           `json:"checkpoint_age_ms"` // since the last complete one (or the start)
+	Checkpoints    int             `json:"checkpoints"`
+	Failed         int             `json:"failed_checkpoints"`
+	LastFailure    string          `json:"last_failure,omitempty"`
+	FailuresInARow int             `json:"failures_in_a_row"`
+	Restarts       int             `json:"restarts"`
+	QueuedBytes    int64           `json:"queued_bytes"`
+	Operators      []OperatorStats `json:"operators"`
+}
+
+// OperatorStats add up an operator's tasks.
+type OperatorStats struct {
+	ID       string           `json:"id"`
+	Kind     string           `json:"kind"`
+	Counters map[string]int64 `json:"counters"`
+}
+
+// Stats takes stock. Counters of operators are read while they run: exact once the job has ended.
+func (j *Job) Stats() Stats {
+	j.mu.Lock()
+	a, c := j.current, j.coord
+	s := Stats{Restarts: j.restarts, Watermark: abi.MinWatermark}
+	j.mu.Unlock()
+	s.Checkpoint, s.Checkpoints, s.Failed, s.FailuresInARow = c.LastComplete, c.Complete, c.Failed, c.ConsecutiveFailures
+	if c.LastFailure != nil {
+		s.LastFailure = c.LastFailure.Error()
+	}
+	since := j.started / 1e6
+	if c.LastCompleteMS != 0 {
+		since = c.LastCompleteMS
+	}
+	s.CheckpointAge = j.opts.Clock.Mono()/1e6 - since
+	if a == nil {
+		return s
+	}
+	s.Watermark = abi.MaxWatermark
+	for _, t := range a.tasks {
+		s.Watermark = min(s.Watermark, t.Watermark.Load())
+		s.QueuedBytes += int64(t.Queued())
+	}
+	for _, t := range a.sources {
+		s.Read += t.Records.Load()
+	}
+	return s
+}
+
+// final adds the operators' counters, once the tasks have ended.
+func (j *Job) final(s *Stats) {
+	a := j.current
+	if a == nil {
+		return
+	}
+	sums := map[string]map[string]int64{}
+	add := func(id, name string, n int64) {
+		if n == 0 {
+			return
+		}
+		if sums[id] == nil {
+			sums[id] = map[string]int64{}
+		}
+		sums[id][name] += n
+	}
+	for id, cs := range a.counted {
+		for _, c := range cs {
+			for name, n := range c.Counters() {
+				add(id, name, n)
+			}
+		}
+	}
+	for _, g := range a.guests {
+		st, _ := g.Stats()
+		id := g.ID()
+		add(id, "in", st.In)
+		add(id, "out", st.Out)
+		add(id, "skipped", st.Skipped)
+		add(id, "dead letters", st.Dead)
+		add(id, "timers", st.Timers)
+		add(id, "faults", st.Faults)
+		add(id, "calls", st.Calls)
+		for name, n := range g.Metrics() {
+			add(id, "guest."+name, n)
+		}
+	}
+	for _, n := range j.opts.Graph.Nodes {
+		s.Operators = append(s.Operators, OperatorStats{ID: n.ID, Kind: string(n.Kind), Counters: sums[n.ID]})
+	}
+}
+
+// Total is an operator's counter, 0 if it has none of that name.
+func (s *Stats) Total(operator, counter string) int64 {
+	i := slices.IndexFunc(s.Operators, func(o OperatorStats) bool { return o.ID == operator })
+	if i < 0 {
+		return 0
+	}
+	return s.Operators[i].Counters[counter]
+}
+
+func (j *Job) checkpoints(c checkpoint.CoordinatorStats) {
+	j.mu.Lock()
+	j.coord = c
+	j.mu.Unlock()
+}
+
+// result says how the job ended; done is nil after an error.
+func (j *Job) result(done *checkpoint.JobDone) Result {
+	r := Result{Stats: j.Stats()}
+	j.final(&r.Stats)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r.Checkpoint, r.Restarts = j.coord.LastComplete, j.restarts
+	if done != nil {
+		r.Checkpoint = done.ID
+		r.Complete, r.Stopped = done.Finished, !done.Finished
+		r.Already = j.current == nil
+	}
+	r.Warnings = append(r.Warnings, j.warnings...)
+	if r.Complete && !r.Already {
+		r.Warnings = append(r.Warnings, j.silence(&r.Stats)...)
+	}
+	return r
+}
+
+// silence explains a run with nothing to show for it.
+func (j *Job) silence(s *Stats) []string {
+	var out []string
+	for _, n := range j.opts.Graph.Nodes {
+		if n.Kind == operators.NodeSource && s.Read == 0 {
+			out = append(out, "nothing was read: source "+n.ID+" has no records")
+		}
+	}
+	sort.Strings(out)
+	return out
+}

@@ -1,0 +1,40 @@
+// Package worker is where guests run: everything a worker can be asked and everything it tells is a
+// serialisable message, so that the worker may be in this process (Local) or in one of its own (Remote over
+// a pair of pipes, served by Serve).
+package worker
+
+import (
+	"context"
+
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/operators"
+)
+
+// Deploy starts a pipeline. A worker runs one.
+type Deploy struct {
+	Graph    *operators.Graph `json:"graph"`
+	StateDir string           `json:"state_dir"`
+	CacheDir string           `json:"cache_dir,omitempty"` // of compiled modules
+	Fresh    bool             `json:"fresh,omitempty"`
+	Restore  checkpoint.ID    `json:"restore,omitempty"` // 0: the newest
+	Drop     []string         `json:"drop,omitempty"`    // orphaned states to drop
+	LogLevel string           `json:"log_level,omitempty"`
+	Engine   string           `json:"engine,omitempty"` // wazero (default), wazero-interpreter
+}
+
+// Stop ends the pipeline: with a last checkpoint, or at once.
+type Stop struct {
+	Now bool `json:"now"`
+}
+
+// Worker runs one pipeline.
+type Worker interface {
+	// Deploy starts it and returns when all tasks run, or with why they don't.
+	Deploy(ctx context.Context, d Deploy) error
+	Stats(ctx context.Context) (job.Stats, error)
+	Stop(ctx context.Context, s Stop) error
+	// Wait returns when the pipeline has ended.
+	Wait(ctx context.Context) (job.Result, error)
+	Close() error
+}
