@@ -41,16 +41,24 @@ const (
 
 // Node is one operator of the graph.
 type Node struct {
-	ID          string      `json:"id"`
-	Kind        NodeKind    `json:"kind"`
-	Line        int         `json:"line"` // in the pipeline file
-	Parallelism int         `json:"parallelism"`
-	Inputs      []Edge      `json:"inputs"`
-	Schema      []abi.Field `json:"schema,omitempty"` // of the main output's values; empty: raw bytes
-	Source      *SourceNode `json:"source,omitempty"`
-	Guest       *GuestNode  `json:"guest,omitempty"`
-	KeyBy       *KeyByNode  `json:"key_by,omitempty"`
-	Sink        *SinkNode   `json:"sink,omitempty"`
+	ID          string   `json:"id"`
+	Kind        NodeKind `json:"kind"`
+	Line        int      `json:"line"` // in the pipeline file
+	Parallelism int      `json:"parallelism"`
+	Inputs      []Edge   `json:"inputs"`
+	// PushedInto is set on a key_by whose work its source does while decoding. Such a node runs nowhere:
+	// those behind it have their inputs at the source itself. It stays for people to see.
+	PushedInto string `json:"pushed_into,omitempty"`
+	// Keyed: records of the main output have a key and batches their hashes. A keyed guest behind it
+	// needs each key in one task.
+	Keyed bool `json:"keyed,omitempty"`
+	// Hidden: made by the parser (a dead-letter sink), not written by the user.
+	Hidden bool        `json:"hidden,omitempty"`
+	Schema []abi.Field `json:"schema,omitempty"` // of the main output's values; empty: raw bytes
+	Source *SourceNode `json:"source,omitempty"`
+	Guest  *GuestNode  `json:"guest,omitempty"`
+	KeyBy  *KeyByNode  `json:"key_by,omitempty"`
+	Sink   *SinkNode   `json:"sink,omitempty"`
 }
 
 // Edge says where an input comes from.
@@ -62,9 +70,9 @@ type Edge struct {
 // SourceNode configures a source. Connector-specific settings are in the connector's own struct, of
 // which exactly one is set.
 type SourceNode struct {
-	Connector string          `json:"connector"` // file, stdin, tcp, generator
-	Format    string          `json:"format"`    // ndjson, csv, parquet, lines, binary
-	Fields    []abi.Field     `json:"fields,omitempty"`
+	Connector string          `json:"connector"`        // file, stdin, tcp, generator
+	Format    string          `json:"format"`           // ndjson, csv, parquet, lines, binary
+	Fields    []abi.Field     `json:"fields,omitempty"` // declared; the node's Schema has those in use
 	Time      *TimeSettings   `json:"time,omitempty"`
 	Key       *KeyByNode      `json:"key,omitempty"` // pushed down by the planner from the next key_by
 	File      *FileSource     `json:"file,omitempty"`
@@ -72,6 +80,8 @@ type SourceNode struct {
 	Generator *GeneratorSpec  `json:"generator,omitempty"`
 	OnError   *ErrorPolicy    `json:"on_error,omitempty"` // for lines that don't parse
 	Options   map[string]bool `json:"options,omitempty"`  // format options: csv header ...
+	// NaturalKey: the records have a key of their own (generator).
+	NaturalKey bool `json:"natural_key,omitempty"`
 }
 
 // TimeSettings say where event time is and how far behind records may come.
@@ -84,6 +94,7 @@ type TimeSettings struct {
 
 // FileSource reads files: each is one split.
 type FileSource struct {
+	Dir    string   `json:"dir"`    // folder of the pipeline file, absolute; Paths are relative to it
 	Paths  []string `json:"paths"`  // globs, expanded in sorted order at the first start
 	Follow bool     `json:"follow"` // unbounded: waits for more at the end of the last line
 }
@@ -95,7 +106,7 @@ type TCPSource struct {
 
 // GeneratorSpec makes records from a seed: record i is a function of (Seed, i).
 type GeneratorSpec struct {
-	Kind       string  `json:"kind"`    // payments, counter
+	Kind       string  `json:"kind"`    // payments, counter, sequence
 	Records    int64   `json:"records"` // 0: unbounded
 	Rate       float64 `json:"rate"`    // records/s of wall time, 0: as fast as taken
 	Keys       int64   `json:"keys"`
@@ -103,6 +114,7 @@ type GeneratorSpec struct {
 	Seed       uint64  `json:"seed"`
 	StepMS     int64   `json:"step_ms"`  // event time between records
 	StartMS    int64   `json:"start_ms"` // event time of record 0
+	Splits     int     `json:"splits"`   // each key is in one of them; fixed at the first start
 }
 
 // GuestNode runs a function of a module.
@@ -131,6 +143,7 @@ type ErrorPolicy struct {
 
 // KeyByNode sets the key of a record.
 type KeyByNode struct {
+	ID     string   `json:"id"`     // of the key_by, also where it was pushed into a source
 	Fields []string `json:"fields"` // one or more; more are joined self-delimiting
 	Whole  bool     `json:"whole"`  // the whole value is the key
 	// Null says what happens to a record without that field: stop, skip, dead_letter (C017).
@@ -139,11 +152,14 @@ type KeyByNode struct {
 
 // SinkNode configures a sink.
 type SinkNode struct {
-	Connector string      `json:"connector"` // stdout, file, blackhole
+	Connector string      `json:"connector"`     // stdout, file, blackhole
+	Dir       string      `json:"dir,omitempty"` // folder of the pipeline file, absolute; Path is relative to it
 	Path      string      `json:"path,omitempty"`
-	Single    bool        `json:"single"` // one file, published once at the end
-	Format    string      `json:"format"` // ndjson
-	Input     []abi.Field `json:"input"`  // schema of the values; empty: raw bytes, one per line
+	Single    bool        `json:"single"`               // one file, published once at the end
+	PartBytes int64       `json:"part_bytes,omitempty"` // a part is closed at this size; 0: 64 MiB
+	Envelope  bool        `json:"envelope,omitempty"`   // lines are {"key","value","time"}: null, empty and keys survive
+	Format    string      `json:"format"`               // ndjson
+	Input     []abi.Field `json:"input"`                // schema of the values; empty: raw bytes, one per line
 	// DeadLetter: the records are wrapped with where and why.
 	DeadLetter bool `json:"dead_letter"`
 }

@@ -1,0 +1,145 @@
+package operators
+
+import (
+	"math"
+	"time"
+
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint"
+)
+
+// DefaultQuantum is the step of event time at which a split's watermark moves on.
+const DefaultQuantum = 100 * time.Millisecond
+
+// markEvery is the number of records of a split after which its watermark moves on at the latest.
+const markEvery = 1024
+
+// Watermarks is the bounded-out-of-orderness generator of one source in one task.
+//
+// Per split the watermark becomes (greatest event time) - delay - 1 at places that only the split's data
+// fix: after a record that takes the greatest time into another quantum, and after every 1,024th
+// record counted from the split's start. Batch boundaries and the machine's speed change nothing. The
+// task's watermark is the minimum over its splits: one that gave no record yet holds it back, a
+// finished one drops out. The watermark of the end of input is the task's to add, not this type's.
+type Watermarks struct {
+	delay   int64
+	quantum int64
+	splits  []splitMark
+	current int64
+}
+
+type splitMark struct {
+	ordinal  int64
+	maxTime  int64
+	nextEdge int64 // first ms of the quantum behind maxTime
+	mark     int64
+	finished bool
+}
+
+// NewWatermarks makes a generator without splits. t may be nil: delay 0.
+func NewWatermarks(t *TimeSettings) *Watermarks {
+	w := &Watermarks{quantum: DefaultQuantum.Milliseconds(), current: abi.MinWatermark}
+	if t != nil {
+		w.delay = t.OutOfOrderness.Milliseconds()
+		if q := t.Quantum.Milliseconds(); q > 0 {
+			w.quantum = q
+		}
+	}
+	return w
+}
+
+// Add registers a split that stands at p (zero but for the name: at its start) and returns its number
+// here. Call Settle after the last one.
+func (w *Watermarks) Add(p checkpoint.SplitPosition) int {
+	s := splitMark{ordinal: p.Ordinal, maxTime: p.MaxTime, mark: p.Mark, finished: p.Finished}
+	if p.Ordinal == 0 {
+		s.maxTime, s.mark = abi.NoTime, abi.MinWatermark
+	}
+	s.nextEdge = w.edgeAfter(s.maxTime)
+	w.splits = append(w.splits, s)
+	return len(w.splits) - 1
+}
+
+// Settle computes the watermark over the splits added, as it was when their positions were taken.
+func (w *Watermarks) Settle() { w.current = w.min() }
+
+// Current is the task's watermark, abi.MinWatermark before the first.
+func (w *Watermarks) Current() int64 { return w.current }
+
+// Observe counts a record of a split, with its event time (abi.NoTime: none). If the task's watermark
+// moves behind this record, it returns the new one and true.
+func (w *Watermarks) Observe(split int, ms int64) (int64, bool) {
+	s := &w.splits[split]
+	s.ordinal++
+	if ms > s.maxTime {
+		s.maxTime = ms
+	}
+	if s.maxTime < s.nextEdge && s.ordinal%markEvery != 0 || s.maxTime == abi.NoTime {
+		return 0, false
+	}
+	s.nextEdge = w.edgeAfter(s.maxTime)
+	m := w.markOf(s.maxTime)
+	if m <= s.mark {
+		return 0, false
+	}
+	s.mark = m
+	return w.advance()
+}
+
+// Finish takes a split out. If the task's watermark moves by that, it returns the new one and true;
+// with the last split it does not move.
+func (w *Watermarks) Finish(split int) (int64, bool) {
+	w.splits[split].finished = true
+	return w.advance()
+}
+
+// Put writes what the generator knows of a split into its position.
+func (w *Watermarks) Put(split int, p *checkpoint.SplitPosition) {
+	s := &w.splits[split]
+	p.Ordinal, p.MaxTime, p.Mark, p.Finished = s.ordinal, s.maxTime, s.mark, s.finished
+}
+
+func (w *Watermarks) advance() (int64, bool) {
+	m := w.min()
+	if m <= w.current {
+		return 0, false
+	}
+	w.current = m
+	return m, true
+}
+
+func (w *Watermarks) min() int64 {
+	least, any := int64(math.MaxInt64), false
+	for i := range w.splits {
+		if s := &w.splits[i]; !s.finished {
+			least, any = min(least, s.mark), true
+		}
+	}
+	if !any {
+		return w.current
+	}
+	return least
+}
+
+// markOf is maxTime - delay - 1, held above abi.MinWatermark where it would overflow.
+func (w *Watermarks) markOf(maxTime int64) int64 {
+	if maxTime < abi.MinWatermark+w.delay+2 {
+		return abi.MinWatermark + 1
+	}
+	return maxTime - w.delay - 1
+}
+
+// edgeAfter is the start of the quantum after the one that holds ms.
+func (w *Watermarks) edgeAfter(ms int64) int64 {
+	if ms == abi.NoTime {
+		return abi.NoTime
+	}
+	q := ms / w.quantum
+	if ms%w.quantum < 0 {
+		q--
+	}
+	if q >= math.MaxInt64/w.quantum {
+		return math.MaxInt64
+	}
+	return (q + 1) * w.quantum
+}
