@@ -304,3 +304,59 @@ func TestStderrTail(t *testing.T) {
 		t.Errorf("%d log lines", len(k.env.Calls))
 	}
 }
+
+// TestWildPointersFromAGuest makes every host call with ranges outside the memory, through the whole
+// engine: a status or a fault, never a panic, and the next record works.
+func TestWildPointersFromAGuest(t *testing.T) {
+	k := newKitchen(t, Options{}, guestop.InstanceOptions{})
+	k.env.Quiet = true
+	size := uint32(k.Memory())
+	const calls = 19
+	for call := range uint32(calls) {
+		for _, wild := range [][2]uint32{{0xfffffff0, 0x20}, {0, 0xffffffff}, {size - 1, 2}, {size, 0}, {size, 1}, {0xffffffff, 0xffffffff}} {
+			for _, args := range [][]uint32{
+				{call, wild[0], wild[1], 0, 0, 0}, {call, 0, wild[0], wild[1], 0, 0}, {call, 1, wild[0], wild[1], wild[0], wild[1]}, {call, 0, 0, 0, wild[0], wild[1]},
+			} {
+				o := k.Call(k.fill(0, 0, "ea", "x"+u32(args...), "eb"), 0)
+				if o.Fault == nil {
+					if out := enginetest.Frames(k.Out()); len(out) != 3 || string(out[2].Value) != "b" {
+						t.Fatalf("call %d with %x: outputs %v", call, args, out)
+					}
+					continue
+				}
+				if o.Fault.Record != 1 || o.Fault.Kind != guestop.FaultProtocol && o.Fault.Kind != guestop.FaultAbort {
+					t.Fatalf("call %d with %x: %v", call, args, o.Fault)
+				}
+				k.reset()
+			}
+		}
+	}
+}
+
+// TestInterpreterIsTheSame: outputs, fuel and faults don't depend on the engine.
+func TestInterpreterIsTheSame(t *testing.T) {
+	a := newKitchen(t, Options{}, guestop.InstanceOptions{FuelPerRecord: 1 << 20, FuelPerCall: 50_000, MemoryBytes: 8 << 20})
+	b := newKitchen(t, Options{Interpreter: true}, guestop.InstanceOptions{FuelPerRecord: 1 << 20, FuelPerCall: 50_000, MemoryBytes: 8 << 20})
+	tell := func(k *kitchen, values ...string) (s string) {
+		size := k.fill(0, 0, values...)
+		for first := uint32(0); ; {
+			o := k.Call(size, first)
+			if o.Fault != nil {
+				s += fmt.Sprintf("%s at %d: %s, fuel %d, stack %q", o.Fault.Kind, o.Fault.Record, o.Fault.Message, o.Fuel, o.Fault.Stack)
+				k.reset()
+				return s
+			}
+			s += fmt.Sprintf("%d %v fuel %d %x\n", o.Consumed, o.Yielded, o.Fuel, k.Out())
+			if !o.Yielded {
+				return s
+			}
+			first = o.Consumed
+		}
+	}
+	for _, last := range []string{"e", "b", "l", "m", "E" + u32(1), "a", "n" + u32(9), "s", "g", "t"} {
+		values := []string{"c", "q" + u32(5000), "ehello", "G" + u32(2), "q" + u32(9000), last}
+		if x, y := tell(a, values...), tell(b, values...); x != y {
+			t.Errorf("%q: compiled\n%s\ninterpreted\n%s", last, x, y)
+		}
+	}
+}
