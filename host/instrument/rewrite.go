@@ -189,7 +189,8 @@ func (r *rewriter) sections() []byte {
 func (r *rewriter) keep(s section) bool {
 	switch s.id {
 	case sectionCustom:
-		return strings.HasPrefix(s.name, abi.ImportModule+".")
+		// wazero fails to read a custom section without contents.
+		return strings.HasPrefix(s.name, abi.ImportModule+".") && len(r.mod.Customs[s.name]) > 0
 	case sectionStart:
 		return false
 	case sectionData, sectionDataCount:
