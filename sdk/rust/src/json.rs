@@ -36,15 +36,27 @@ impl<'w, 'c> JsonWriter<'w, 'c> {
         self
     }
 
-    /// Bytes as text; what is not UTF-8 becomes U+FFFD.
+    /// Bytes as text; each byte that is not UTF-8 becomes U+FFFD.
     pub fn bytes(&mut self, name: &str, v: &[u8]) -> &mut Self {
-        match core::str::from_utf8(v) {
-            Ok(s) => self.str(name, s),
-            Err(_) => {
-                let s = alloc::string::String::from_utf8_lossy(v);
-                self.str(name, &s)
+        self.name(name);
+        self.buf.push(b"\"");
+        let mut rest = v;
+        loop {
+            match core::str::from_utf8(rest) {
+                Ok(s) => {
+                    self.escaped(s);
+                    break;
+                }
+                Err(e) => {
+                    let good = e.valid_up_to();
+                    self.escaped(core::str::from_utf8(&rest[..good]).unwrap_or(""));
+                    self.buf.push("\u{fffd}".as_bytes());
+                    rest = &rest[good + 1..];
+                }
             }
         }
+        self.buf.push(b"\"");
+        self
     }
 
     /// A signed integer.
@@ -131,6 +143,11 @@ impl<'w, 'c> JsonWriter<'w, 'c> {
 
     fn string(&mut self, s: &str) {
         self.buf.push(b"\"");
+        self.escaped(s);
+        self.buf.push(b"\"");
+    }
+
+    fn escaped(&mut self, s: &str) {
         let bytes = s.as_bytes();
         let mut from = 0;
         for (i, &b) in bytes.iter().enumerate() {
@@ -153,6 +170,5 @@ impl<'w, 'c> JsonWriter<'w, 'c> {
             }
         }
         self.buf.push(&bytes[from..]);
-        self.buf.push(b"\"");
     }
 }

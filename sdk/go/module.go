@@ -1,0 +1,218 @@
+package millrace
+
+import (
+	"errors"
+	"strconv"
+)
+
+// Version of this SDK.
+const Version = "0.1.0"
+
+// Kind says what a function is for.
+type Kind string
+
+// Kinds of functions.
+const (
+	Map     Kind = "map"      // one record in, at most one out
+	FlatMap Kind = "flat_map" // one in, any number out
+	Filter  Kind = "filter"   // keeps or drops: see Keep
+	Process Kind = "process"  // keyed state, timers, side outputs
+)
+
+// Type is the type of a column of a typed row.
+type Type string
+
+// Column types.
+const (
+	Int64     Type = "int64"
+	Float64   Type = "float64"
+	Bool      Type = "bool"
+	String    Type = "string"
+	Bytes     Type = "bytes"
+	Timestamp Type = "timestamp" // ms since 1970 UTC
+)
+
+// Field is a column of a typed row.
+type Field struct {
+	Name string
+	Type Type
+}
+
+// Domain is a clock that timers run on.
+type Domain uint32
+
+// Domains.
+const (
+	EventTime      Domain = Domain(domainEvent)      // fires when the watermark reaches the time
+	ProcessingTime Domain = Domain(domainProcessing) // fires when the wall clock reaches the time
+)
+
+func (d Domain) String() string {
+	if d == ProcessingTime {
+		return "processing"
+	}
+	return "event"
+}
+
+// Output is a side output. Declare it in a package variable and in Function.SideOutputs.
+type Output struct {
+	name  string
+	index uint8
+}
+
+// NewOutput makes a side output of that name.
+func NewOutput(name string) *Output { return &Output{name: name} }
+
+// Function is one function of a module. Exactly one of OnRecord and Keep is set.
+type Function struct {
+	Name        string
+	Kind        Kind
+	Keyed       bool      // wants a keyed stream
+	Input       []Field   // typed row wanted; empty: raw bytes
+	Output      []Field   // typed row given on the main output; empty: raw bytes
+	SideOutputs []*Output //
+	States      []State   // at most 64 prefetched ones
+	Timers      []Domain  // clocks it sets timers on
+
+	OnRecord func(ctx *Ctx, rec Record) error
+	Keep     func(ctx *Ctx, rec Record) (bool, error) // true: the record goes on as it is
+	OnTimer  func(ctx *Ctx, t Timer) error
+}
+
+// Module is what a program offers.
+type Module struct {
+	Name      string
+	Functions []Function
+}
+
+// Register declares the program's module; call it once, in a package variable. It panics, which shows
+// when the module is loaded, if the declaration contradicts itself.
+func Register(m Module) *Module {
+	if registered != nil {
+		panic("millrace: Register is called twice")
+	}
+	m.bind()
+	registered = &m
+	return registered
+}
+
+var registered *Module
+
+func (m *Module) bind() {
+	for i := range m.Functions {
+		f := &m.Functions[i]
+		if f.Keep != nil && f.OnRecord == nil {
+			f.OnRecord = keep(f.Keep)
+		} else if f.OnRecord == nil || f.Keep != nil {
+			panic("millrace: function " + f.Name + " needs exactly one of OnRecord and Keep")
+		}
+		if len(f.SideOutputs) > 250 {
+			panic("millrace: function " + f.Name + " has more than 250 side outputs")
+		}
+		for j, o := range f.SideOutputs {
+			o.index = uint8(j + 1)
+		}
+		slot := 0
+		for j, s := range f.States {
+			s.bind(j, slot)
+			if prefetched(s.describe()) {
+				slot++
+			}
+		}
+		if slot > 64 {
+			panic("millrace: function " + f.Name + " has more than 64 prefetched states")
+		}
+	}
+}
+
+func keep(f func(*Ctx, Record) (bool, error)) func(*Ctx, Record) error {
+	return func(ctx *Ctx, rec Record) error {
+		ok, err := f(ctx, rec)
+		if err != nil || !ok {
+			return err
+		}
+		return ctx.Forward(rec)
+	}
+}
+
+func (m *Module) function(name string) (int, error) {
+	for i := range m.Functions {
+		if m.Functions[i].Name == name {
+			return i, nil
+		}
+	}
+	return 0, errors.New("module " + m.Name + " has no function " + name)
+}
+
+// Describe is the module's descriptor as JSON.
+func (m *Module) Describe() []byte {
+	b := append([]byte(nil), `{"abi":0,"name":`...)
+	b = appendString(b, m.Name)
+	b = append(b, `,"sdk":"go `+Version+`","functions":[`...)
+	for i := range m.Functions {
+		b = m.Functions[i].describe(comma(b, i))
+	}
+	return append(b, "]}"...)
+}
+
+func comma(b []byte, i int) []byte {
+	if i > 0 {
+		return append(b, ',')
+	}
+	return b
+}
+
+func (f *Function) describe(b []byte) []byte {
+	b = appendString(append(b, `{"name":`...), f.Name)
+	b = appendString(append(b, `,"kind":`...), string(f.Kind))
+	if f.Keyed {
+		b = append(b, `,"keyed":true`...)
+	}
+	b = describeFields(b, "input", f.Input)
+	b = describeFields(b, "output", f.Output)
+	for i, o := range f.SideOutputs {
+		if i == 0 {
+			b = append(b, `,"outputs":[`...)
+		}
+		b = appendString(comma(b, i), o.name)
+	}
+	b = closeList(b, len(f.SideOutputs))
+	for i, s := range f.States {
+		if i == 0 {
+			b = append(b, `,"states":[`...)
+		}
+		name, kind, maxBytes := s.describe()
+		b = appendString(append(comma(b, i), `{"name":`...), name)
+		b = appendString(append(b, `,"kind":`...), kind)
+		if maxBytes > 0 {
+			b = strconv.AppendInt(append(b, `,"max_bytes":`...), int64(maxBytes), 10)
+		}
+		b = append(b, '}')
+	}
+	b = closeList(b, len(f.States))
+	for i, d := range f.Timers {
+		if i == 0 {
+			b = append(b, `,"timers":[`...)
+		}
+		b = appendString(comma(b, i), d.String())
+	}
+	return append(closeList(b, len(f.Timers)), '}')
+}
+
+func describeFields(b []byte, name string, fields []Field) []byte {
+	for i, f := range fields {
+		if i == 0 {
+			b = append(b, `,"`+name+`":[`...)
+		}
+		b = appendString(append(comma(b, i), `{"name":`...), f.Name)
+		b = append(appendString(append(b, `,"type":`...), string(f.Type)), '}')
+	}
+	return closeList(b, len(fields))
+}
+
+func closeList(b []byte, n int) []byte {
+	if n > 0 {
+		return append(b, ']')
+	}
+	return b
+}
