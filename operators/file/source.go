@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/format"
 )
 
 // followInterval is how often a followed file at its end is looked at again.
@@ -250,20 +251,36 @@ func (s *Source) start(sp *split) (err error) {
 	case "ndjson", "lines":
 		sp.reader = &lineSplit{in: s.in, num: sp.num, index: sp.pos.Index, blank: f == "lines",
 			lines: newLineReader(sp.file, sp.pos.Offset, limit, !s.cfg.Follow)}
+	case "csv":
+		r := &csvSplit{in: s.in, num: sp.num, index: sp.pos.Index, src: sp.file}
+		r.dec, err = format.NewCSV(sp.file, limit, sp.pos.Offset, operators.DecodePlan(s.node))
+		sp.reader = r
+	case "parquet":
+		r := &parquetSplit{in: s.in, num: sp.num, index: sp.pos.Index}
+		r.dec, err = format.NewParquet(sp.file, limit, sp.pos.Offset, operators.DecodePlan(s.node))
+		sp.reader = r
+	case "binary":
+		r := newBinarySplit(sp.file, sp.pos.Offset, limit)
+		r.in, r.num, r.index = s.in, sp.num, sp.pos.Index
+		sp.reader = r
 	default:
 		err = fmt.Errorf("format %q is not one the file source reads", f)
 	}
 	if err != nil {
+		sp.reader = nil
 		return fmt.Errorf("input %s: %w", sp.pos.Split, err)
 	}
 	return nil
 }
 
 func (sp *split) close() error {
-	if sp.reader == nil {
+	if sp.file == nil {
 		return nil
 	}
-	err := sp.reader.close()
+	var err error
+	if sp.reader != nil {
+		err = sp.reader.close()
+	}
 	if cerr := sp.file.Close(); err == nil {
 		err = cerr
 	}

@@ -98,6 +98,9 @@ func (b *builder) sourceFields(it *item, s *operators.SourceNode) {
 			b.problem(line, join(it.path, "time"), fmt.Sprintf("format %s has no fields to take the time from", s.Format), "format: ndjson")
 		}
 	}
+	if s.Format == "binary" && s.Time == nil {
+		s.Time = &operators.TimeSettings{Quantum: operators.DefaultQuantum} // the frames carry it
+	}
 	if s.Time == nil || s.Time.Field == "" || len(s.Fields) == 0 {
 		return
 	}
