@@ -10,8 +10,8 @@ import (
 // ErrTimeout is why a checkpoint was aborted that took too long.
 var ErrTimeout = errors.New("checkpoint timed out")
 
-// errStopping is why the checkpoint under way makes room for the final one.
-var errStopping = errors.New("the job stops: the final checkpoint takes its place")
+// ErrStopping is why the checkpoint under way makes room for the final one.
+var ErrStopping = errors.New("the job stops: the final checkpoint takes its place")
 
 // Vertex is a chain of operators, run by Parallelism tasks.
 type Vertex struct {
@@ -60,7 +60,8 @@ type Coordinator struct {
 	notBeforeMS    int64 // pause after a failed final checkpoint or reservation
 
 	stopping, inputEnded, over bool
-	attempts                   int // of the final checkpoint
+	wanted                     bool // a checkpoint was asked for and has not started
+	attempts                   int  // of the final checkpoint
 	stats                      CoordinatorStats
 	known                      map[string]bool // objects of the last complete checkpoint
 }
@@ -154,6 +155,8 @@ func (c *Coordinator) Step(now Instant, ev Event) []Effect {
 		c.stop(false)
 	case InputEnded:
 		c.stop(true)
+	case Trigger:
+		c.wanted = true
 	default:
 		panic(fmt.Sprintf("checkpoint: unknown event %T", ev))
 	}
@@ -193,7 +196,7 @@ func (c *Coordinator) due() (atMS int64, ok bool) {
 		return c.notBeforeMS, true
 	case c.sourcesFinished():
 		return 0, false // no one can send a barrier; what is left drains and finishes
-	case c.stopping:
+	case c.stopping, c.wanted:
 		return c.notBeforeMS, true
 	case c.opt.IntervalMS > 0:
 		return max(c.lastStartMS+c.opt.IntervalMS, c.notBeforeMS), true
@@ -229,7 +232,7 @@ func (c *Coordinator) start() {
 	f := &flight{startedMS: c.now.MonoMS, acks: map[TaskID]TaskSnapshot{}}
 	f.barrier = Barrier{ID: c.nextID, Final: c.stopping}
 	c.nextID++
-	c.lastStartMS = c.now.MonoMS
+	c.lastStartMS, c.wanted = c.now.MonoMS, false
 	c.flight = f
 	if c.allFinished() {
 		c.write(f)
@@ -285,7 +288,7 @@ func (c *Coordinator) stop(inputEnded bool) {
 	}
 	c.stopping = true
 	if f := c.flight; f != nil && f.writing == nil && !c.sourcesFinished() {
-		c.giveUp(errStopping)
+		c.giveUp(ErrStopping)
 	}
 }
 

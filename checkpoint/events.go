@@ -52,6 +52,9 @@ type ManifestWritten struct {
 // Stop asks for a last checkpoint of the unfinished job, after which it stops.
 type Stop struct{}
 
+// Trigger asks for a checkpoint now: one that starts after this, so that one under way is finished first.
+type Trigger struct{}
+
 // InputEnded says that all sources are at the end of their input and have sent what follows from it
 // downstream, but wait for a final barrier instead of finishing. Where sources just finish, the finishing
 // of all tasks does the same without it.
@@ -65,6 +68,7 @@ func (TaskFinished) event()    {}
 func (ManifestWritten) event() {}
 func (Stop) event()            {}
 func (InputEnded) event()      {}
+func (Trigger) event()         {}
 
 // Effect is something the caller has to do for the coordinator, in the order given.
 type Effect interface{ effect() }

@@ -11,7 +11,6 @@ import (
 	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/host/task"
 	"github.com/millrace-io/millrace/operators"
-	"github.com/millrace-io/millrace/operators/connect"
 	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/backend"
@@ -128,7 +127,7 @@ func (a *attempt) task(v *Vertex, i int, inboxes []*task.Inbox, writers map[edge
 // operator makes a node's operator or source.
 func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) error {
 	if n.Kind == operators.NodeSource {
-		src, err := connect.Source(n, a.job.opts.Connect)
+		src, err := a.job.opts.Source(n)
 		if err != nil {
 			return err
 		}
@@ -143,7 +142,7 @@ func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) e
 		s.Op = op
 		return nil
 	}
-	op, err := connect.Operator(n, a.job.opts.Connect)
+	op, err := a.job.opts.Operator(n)
 	if err != nil {
 		return err
 	}
@@ -188,7 +187,7 @@ func (a *attempt) openKeyed(ctx *operators.Context, ds []state.Descriptor) (stat
 		}
 	}
 	return backend.Open(backend.Config{Operator: ctx.Operator, Descriptors: ds, Range: ctx.Range, Hasher: ctx.Hasher,
-		Budget: ctx.Budget, Dir: ctx.WorkDir, Kind: ctx.StateKind, Objects: ctx.Objects, Restore: restore, Log: ctx.Log,
+		Budget: ctx.Budget, Dir: ctx.WorkDir, Kind: ctx.StateKind, Objects: ctx.Objects, Restore: restore, FS: a.job.opts.StateFS, Log: ctx.Log,
 		NewOrdered: func(c state.PartConfig) (backend.OrderedPart, error) { return ordered.Open(c, a.cold) },
 		NewTimers:  func(c state.PartConfig) (backend.TimersPart, error) { return ordered.OpenTimers(c, a.cold) }})
 }

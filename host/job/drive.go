@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/millrace-io/millrace/checkpoint"
@@ -22,6 +23,8 @@ type driver struct {
 	last     *checkpoint.JobDone
 	started  map[checkpoint.ID]int64 // Mono
 	timer    *time.Timer
+	asked    []*request // for checkpoints
+	writers  sync.WaitGroup
 }
 
 // drive returns when every task has ended: nil after the final checkpoint.
@@ -39,6 +42,10 @@ func (d *driver) drive(ctx context.Context) error {
 	}()
 	wait()
 	close(d.events)
+	// A manifest still being written may become complete: the next attempt has to see it, or it would
+	// start from an older one and remove what that one staged.
+	d.writers.Wait()
+	d.refuse(err)
 	return err
 }
 
@@ -48,6 +55,10 @@ func (d *driver) loop(ctx context.Context) error {
 	stop := d.job.stopped
 	for d.finished < len(d.tasks) {
 		d.sleepUntilWake()
+		var requests chan *request
+		if d.opened == len(d.tasks) {
+			requests = d.job.requests
+		}
 		var err error
 		select {
 		case <-ctx.Done():
@@ -59,6 +70,9 @@ func (d *driver) loop(ctx context.Context) error {
 		case <-stop:
 			stop = nil
 			err = d.step(ctx, checkpoint.Stop{})
+		case r := <-requests:
+			d.asked = append(d.asked, r)
+			err = d.step(ctx, checkpoint.Trigger{})
 		case <-d.timer.C:
 			err = d.step(ctx, checkpoint.Tick{})
 		}
@@ -133,24 +147,27 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 		return checkpoint.IDsReserved{First: first, N: fx.N, Err: err}, nil
 	case checkpoint.InjectBarrier:
 		store.Begin(fx.Barrier.ID)
+		d.assign(fx.Barrier.ID)
 		d.started[fx.Barrier.ID] = d.mono()
 		for _, t := range d.sources {
 			t.Control(ctx, task.Control{Barrier: &fx.Barrier})
 		}
 	case checkpoint.AbortCheckpoint:
 		store.Abandon(fx.ID)
+		d.answer(fx.ID, fx.Reason)
 		d.job.event(Event{Kind: EventAborted, Checkpoint: fx.ID, Message: fx.Reason.Error()})
 		for _, t := range d.tasks {
 			t.Control(ctx, task.Control{Abort: fx.ID})
 		}
 	case checkpoint.WriteManifest:
-		go d.write(ctx, fx.Manifest)
+		d.writers.Go(func() { d.write(ctx, fx.Manifest) })
 	case checkpoint.NotifyComplete:
 		d.job.event(Event{Kind: EventCheckpoint, Checkpoint: fx.ID, Millis: (d.mono() - d.started[fx.ID]) / 1e6})
 		clear(d.started)
 		for _, t := range d.tasks {
 			t.Control(ctx, task.Control{Complete: fx.ID})
 		}
+		d.answer(fx.ID, nil)
 	case checkpoint.JobDone:
 		d.last = &fx
 	case checkpoint.FailJob:

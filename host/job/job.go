@@ -32,6 +32,8 @@ type Job struct {
 	stopped  chan struct{}
 	ready    chan struct{} // closed when all tasks of the first attempt run
 	readied  sync.Once
+	requests chan *request // of checkpoints; taken by the driver of an attempt whose tasks all run
+	ended    chan struct{} // closed when Run has returned
 
 	mu       sync.Mutex
 	current  *attempt
@@ -43,9 +45,10 @@ type Job struct {
 
 // New opens the state folder and compiles the modules; nothing runs before Run. Close the job in the end.
 func New(ctx context.Context, o Options) (*Job, error) {
-	j := &Job{opts: o, plan: NewPlan(o.Graph), modules: map[string]guestop.Module{},
-		stopped: make(chan struct{}), ready: make(chan struct{}), started: o.Clock.Mono()}
-	store, err := snapstore.Open(filepath.Join(o.StateDir, "snapshots"), snapstore.Options{Crash: crashpoint.Hit})
+	o.defaults()
+	j := &Job{opts: o, plan: NewPlan(o.Graph), modules: map[string]guestop.Module{}, stopped: make(chan struct{}),
+		ready: make(chan struct{}), requests: make(chan *request), ended: make(chan struct{}), started: o.Clock.Mono()}
+	store, err := j.open(filepath.Join(o.StateDir, "snapshots"))
 	if err != nil {
 		return nil, err
 	}
@@ -103,14 +106,19 @@ func (j *Job) forget() error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	store, err := snapstore.Open(dir, snapstore.Options{Crash: crashpoint.Hit})
+	store, err := j.open(dir)
 	j.store = store
 	return err
+}
+
+func (j *Job) open(dir string) (*snapstore.Store, error) {
+	return snapstore.Open(dir, snapstore.Options{Crash: crashpoint.Hit, FS: j.opts.SnapshotFS})
 }
 
 // Run runs the job to its end: the end of input, a stop, a guest's fault under policy stop, or more faults
 // of the host in a row than allowed. Cancelling ctx ends it at once, without a checkpoint.
 func (j *Job) Run(ctx context.Context) (Result, error) {
+	defer close(j.ended)
 	delay := restartFirst
 	failures := 0
 	most := j.opts.Restarts

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/clock"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/connect"
 	"github.com/millrace-io/millrace/operators/guestop"
+	"github.com/millrace-io/millrace/state"
 )
 
 // Options of a job.
@@ -20,14 +22,32 @@ type Options struct {
 	Restore  checkpoint.ID // start from this one, withdrawing later ones; 0: the newest
 	Drop     []string      // operators whose orphaned state may be dropped
 	// Module compiles the module of a guest node; called once per node, the results are closed by the job.
-	Module  func(ctx context.Context, n *operators.Node) (guestop.Module, error)
-	Connect connect.Env
-	Clock   clock.Clock
-	Log     *slog.Logger // nil: none
-	Event   func(Event)  // called from the job's goroutine; nil: none
+	Module func(ctx context.Context, n *operators.Node) (guestop.Module, error)
+	// Source and Operator make a native node's source or operator, once per task. Nil: by the node's
+	// connector, with Connect. They are for graphs built in code and for tests.
+	Source   func(n *operators.Node) (operators.Source, error)
+	Operator func(n *operators.Node) (operators.Operator, error)
+	Connect  connect.Env
+	// SnapshotFS and StateFS are the disks of the snapshot store and of state; nil: the machine's.
+	SnapshotFS snapstore.FS
+	StateFS    state.FS
+	Clock      clock.Clock
+	Log        *slog.Logger // nil: none
+	Event      func(Event)  // called from the job's goroutine; nil: none
 	// Restarts bounds how often the job starts again after faults of the host without having completed a
 	// checkpoint in between. 0: the default, -1: never.
 	Restarts int
+}
+
+func (o *Options) defaults() {
+	if o.Source == nil {
+		env := o.Connect
+		o.Source = func(n *operators.Node) (operators.Source, error) { return connect.Source(n, env) }
+	}
+	if o.Operator == nil {
+		env := o.Connect
+		o.Operator = func(n *operators.Node) (operators.Operator, error) { return connect.Operator(n, env) }
+	}
 }
 
 // Restart delays: exponential, reset by progress.

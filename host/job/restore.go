@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/millrace-io/millrace/operators"
-	"github.com/millrace-io/millrace/operators/connect"
 )
 
 // republish repeats the renames of a finished job's checkpoint, of which a crash may have left some undone.
@@ -14,7 +13,7 @@ func (j *Job) republish(ctx context.Context, a *attempt) error {
 			continue
 		}
 		for i := 0; i < n.Parallelism; i++ {
-			op, err := connect.Operator(n, j.opts.Connect)
+			op, err := j.opts.Operator(n)
 			if err != nil {
 				return err
 			}

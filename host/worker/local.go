@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/host/clock"
 	"github.com/millrace-io/millrace/host/engine"
 	"github.com/millrace-io/millrace/host/job"
@@ -26,15 +27,18 @@ type Options struct {
 	Clock   clock.Clock // nil: the machine's
 }
 
-// Local is a worker in this process.
+// Local is a worker in this process. Its methods may be called by several goroutines.
 type Local struct {
-	opts   Options
+	opts Options
+
+	mu     sync.Mutex
+	taken  bool // a Deploy is under way or has succeeded
 	engine *engine.Engine
 	job    *job.Job
 	cancel context.CancelFunc
 
 	once   sync.Once
-	done   chan struct{}
+	done   chan struct{} // closed when result and err are there
 	result job.Result
 	err    error
 }
@@ -47,31 +51,22 @@ func NewLocal(o Options) *Local {
 	return &Local{opts: o, done: make(chan struct{})}
 }
 
-// Deploy implements Worker.
+// Deploy implements Worker. After an error before anything ran, another pipeline may be deployed.
 func (l *Local) Deploy(ctx context.Context, d Deploy) error {
-	if l.job != nil {
+	l.mu.Lock()
+	taken := l.taken
+	l.taken = true
+	l.mu.Unlock()
+	if taken {
 		return errors.New("this worker already runs a pipeline")
 	}
-	eng, err := engine.New(ctx, engine.Options{CacheDir: d.CacheDir, Interpreter: d.Engine == EngineInterpreter})
+	j, err := l.prepare(ctx, d)
 	if err != nil {
+		l.mu.Lock()
+		l.taken = false
+		l.mu.Unlock()
 		return err
 	}
-	l.engine = eng
-	j, err := job.New(ctx, job.Options{Graph: d.Graph, StateDir: d.StateDir, Fresh: d.Fresh, Restore: d.Restore, Drop: d.Drop,
-		Module: func(ctx context.Context, n *operators.Node) (guestop.Module, error) {
-			return l.compile(ctx, d.Graph, n)
-		},
-		Connect: l.opts.Connect, Clock: l.opts.Clock, Log: l.opts.Log, Event: l.opts.Event})
-	if err != nil {
-		return errors.Join(err, eng.Close(ctx))
-	}
-	l.job = j
-	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l.cancel = cancel
-	go func() {
-		defer close(l.done)
-		l.result, l.err = j.Run(run)
-	}()
 	select {
 	case <-j.Ready():
 	case <-l.done:
@@ -82,8 +77,43 @@ func (l *Local) Deploy(ctx context.Context, d Deploy) error {
 	return nil
 }
 
+// prepare compiles and starts the job.
+func (l *Local) prepare(ctx context.Context, d Deploy) (*job.Job, error) {
+	eng, err := engine.New(ctx, engine.Options{CacheDir: d.CacheDir, Interpreter: d.Engine == EngineInterpreter})
+	if err != nil {
+		return nil, err
+	}
+	j, err := job.New(ctx, job.Options{Graph: d.Graph, StateDir: d.StateDir, Fresh: d.Fresh, Restore: d.Restore, Drop: d.Drop,
+		Module: func(ctx context.Context, n *operators.Node) (guestop.Module, error) {
+			return compile(ctx, eng, d.Graph, n)
+		},
+		Connect: l.opts.Connect, Clock: l.opts.Clock, Log: l.opts.Log, Event: l.opts.Event})
+	if err != nil {
+		return nil, errors.Join(err, eng.Close(ctx))
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.mu.Lock()
+	l.engine, l.job, l.cancel = eng, j, cancel
+	l.mu.Unlock()
+	go func() {
+		defer close(l.done)
+		l.result, l.err = j.Run(run)
+	}()
+	return j, nil
+}
+
+// running is the job, or why there is none.
+func (l *Local) running() (*job.Job, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.job == nil {
+		return nil, errNothing
+	}
+	return l.job, nil
+}
+
 // compile reads and compiles a node's module, which is looked for beside the pipeline file.
-func (l *Local) compile(ctx context.Context, g *operators.Graph, n *operators.Node) (guestop.Module, error) {
+func compile(ctx context.Context, eng *engine.Engine, g *operators.Graph, n *operators.Node) (guestop.Module, error) {
 	path := n.Guest.Module
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(g.File), path)
@@ -92,7 +122,7 @@ func (l *Local) compile(ctx context.Context, g *operators.Graph, n *operators.No
 	if err != nil {
 		return nil, fmt.Errorf("operator %q: module: %w", n.ID, err)
 	}
-	m, err := l.engine.Compile(ctx, wasm, n.Guest.Describe)
+	m, err := eng.Compile(ctx, wasm, n.Guest.Describe)
 	if err != nil {
 		return nil, fmt.Errorf("operator %q: module %s: %w", n.ID, n.Guest.Module, err)
 	}
@@ -104,29 +134,40 @@ func (l *Local) compile(ctx context.Context, g *operators.Graph, n *operators.No
 
 // Stats implements Worker.
 func (l *Local) Stats(context.Context) (job.Stats, error) {
-	if l.job == nil {
-		return job.Stats{}, errNothing
+	j, err := l.running()
+	if err != nil {
+		return job.Stats{}, err
 	}
-	return l.job.Stats(), nil
+	return j.Stats(), nil
+}
+
+// Barrier implements Worker.
+func (l *Local) Barrier(ctx context.Context) (checkpoint.ID, error) {
+	j, err := l.running()
+	if err != nil {
+		return 0, err
+	}
+	return j.Checkpoint(ctx)
 }
 
 // Stop implements Worker.
 func (l *Local) Stop(_ context.Context, s Stop) error {
-	if l.job == nil {
-		return errNothing
-	}
-	if s.Now {
+	j, err := l.running()
+	switch {
+	case err != nil:
+		return err
+	case s.Now:
 		l.cancel()
-	} else {
-		l.job.Stop()
+	default:
+		j.Stop()
 	}
 	return nil
 }
 
 // Wait implements Worker.
 func (l *Local) Wait(ctx context.Context) (job.Result, error) {
-	if l.job == nil {
-		return job.Result{}, errNothing
+	if _, err := l.running(); err != nil {
+		return job.Result{}, err
 	}
 	select {
 	case <-l.done:
@@ -136,18 +177,19 @@ func (l *Local) Wait(ctx context.Context) (job.Result, error) {
 	}
 }
 
-// Close ends the pipeline at once if it still runs and frees everything.
+// Close ends the pipeline at once if it still runs and frees everything. No Deploy may be under way.
 func (l *Local) Close() error {
 	var err error
 	l.once.Do(func() {
-		if l.job != nil {
-			l.cancel()
-			<-l.done
-			err = l.job.Close()
+		l.mu.Lock()
+		l.taken = true // nothing more can be deployed
+		l.mu.Unlock()
+		if l.job == nil {
+			return
 		}
-		if l.engine != nil {
-			err = errors.Join(err, l.engine.Close(context.Background()))
-		}
+		l.cancel()
+		<-l.done
+		err = errors.Join(l.job.Close(), l.engine.Close(context.Background()))
 	})
 	return err
 }

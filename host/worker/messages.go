@@ -33,6 +33,8 @@ type Worker interface {
 	// Deploy starts it and returns when all tasks run, or with why they don't.
 	Deploy(ctx context.Context, d Deploy) error
 	Stats(ctx context.Context) (job.Stats, error)
+	// Barrier makes a checkpoint that starts after the call, and returns its id when it is complete.
+	Barrier(ctx context.Context) (checkpoint.ID, error)
 	Stop(ctx context.Context, s Stop) error
 	// Wait returns when the pipeline has ended.
 	Wait(ctx context.Context) (job.Result, error)

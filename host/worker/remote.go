@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/host/job"
 )
 
@@ -108,6 +109,9 @@ func (r *Remote) call(ctx context.Context, name string, body, answer any) error 
 	case <-r.gone:
 		return r.err
 	case <-ctx.Done():
+		r.mu.Lock()
+		delete(r.waiting, seq)
+		r.mu.Unlock()
 		return ctx.Err()
 	}
 }
@@ -119,6 +123,12 @@ func (r *Remote) Deploy(ctx context.Context, d Deploy) error { return r.call(ctx
 func (r *Remote) Stats(ctx context.Context) (s job.Stats, err error) {
 	err = r.call(ctx, callStats, nil, &s)
 	return s, err
+}
+
+// Barrier implements Worker.
+func (r *Remote) Barrier(ctx context.Context) (id checkpoint.ID, err error) {
+	err = r.call(ctx, callBarrier, nil, &id)
+	return id, err
 }
 
 // Stop implements Worker.

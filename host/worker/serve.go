@@ -62,6 +62,8 @@ func dispatch(ctx context.Context, l *Local, m message) (any, error) {
 		return nil, l.Deploy(ctx, d)
 	case callStats:
 		return l.Stats(ctx)
+	case callBarrier:
+		return l.Barrier(ctx)
 	case callStop:
 		var s Stop
 		if err := json.Unmarshal(m.Body, &s); err != nil {

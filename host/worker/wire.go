@@ -27,10 +27,11 @@ type message struct {
 
 // Calls.
 const (
-	callDeploy = "deploy"
-	callStats  = "stats"
-	callStop   = "stop"
-	callWait   = "wait"
+	callDeploy  = "deploy"
+	callStats   = "stats"
+	callBarrier = "barrier"
+	callStop    = "stop"
+	callWait    = "wait"
 )
 
 type logLine struct {

@@ -1,0 +1,83 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/millrace-io/millrace/checkpoint"
+)
+
+// ErrEnded says that the job has ended, or is ending, so that nothing can be asked of it any more.
+var ErrEnded = errors.New("the job has ended")
+
+// request is somebody who wants a checkpoint.
+type request struct {
+	id   checkpoint.ID // that serves it; 0: it has not started
+	done chan answer   // cap 1
+}
+
+type answer struct {
+	id  checkpoint.ID
+	err error
+}
+
+// Checkpoint makes a checkpoint that starts after the call and returns when it is complete: its manifest is
+// durable and the tasks are told to publish. A job that is not running yet, or restarts, is waited for.
+// Errors: why the checkpoint was given up; ErrEnded; why the job failed; ctx's.
+func (j *Job) Checkpoint(ctx context.Context) (checkpoint.ID, error) {
+	r := &request{done: make(chan answer, 1)}
+	select {
+	case j.requests <- r:
+	case <-j.ended:
+		return 0, ErrEnded
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	select {
+	case a := <-r.done:
+		return a.id, a.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// assign lets checkpoint id, which starts now, serve all who wait for one.
+func (d *driver) assign(id checkpoint.ID) {
+	for _, r := range d.asked {
+		if r.id == 0 {
+			r.id = id
+		}
+	}
+}
+
+// answer tells those whom checkpoint id serves how it went.
+func (d *driver) answer(id checkpoint.ID, err error) {
+	rest := d.asked[:0]
+	for _, r := range d.asked {
+		switch {
+		case r.id != id:
+			rest = append(rest, r)
+		case errors.Is(err, checkpoint.ErrStopping): // the final one does as well
+			r.id = 0
+			rest = append(rest, r)
+		default:
+			r.done <- answer{id, err}
+		}
+	}
+	clear(d.asked[len(rest):])
+	d.asked = rest
+}
+
+// refuse tells those who still wait that this attempt has ended.
+func (d *driver) refuse(err error) {
+	if err == nil {
+		err = ErrEnded
+	} else {
+		err = fmt.Errorf("no checkpoint: %w", err)
+	}
+	for _, r := range d.asked {
+		r.done <- answer{0, err}
+	}
+	d.asked = nil
+}
