@@ -198,7 +198,7 @@ func TestParquetErrors(t *testing.T) {
 		field abi.Field
 		want  string
 	}{
-		{"x.parquet", abi.Field{Name: "gone", Type: abi.TypeInt64}, `there is no column "gone", the file has b, day`},
+		{"x.parquet", abi.Field{Name: "gone", Type: abi.TypeInt64}, `there is no column "gone", the file has i32, u32`},
 		{"x.parquet", abi.Field{Name: "s", Type: abi.TypeInt64}, "a column of type STRING can't be read as int64"},
 		{"x.parquet", abi.Field{Name: "f64", Type: abi.TypeInt64}, "a column of type DOUBLE can't be read as int64"},
 		{"bad.parquet", abi.Field{Name: "s", Type: abi.TypeInt64}, "not a Parquet file"},
