@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -33,6 +34,7 @@ func runCommand(s streams) *cli.Command {
 			&cli.StringSliceFlag{Name: "drop", Usage: "`OPERATOR` whose state may be dropped if the pipeline no longer has it"},
 			&cli.StringFlag{Name: "log-level", Value: "info", Usage: "debug, info, warn or error"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress line"},
+			&cli.StringFlag{Name: "cpuprofile", Usage: "write a CPU profile of the run to `FILE`, for go tool pprof"},
 			&cli.StringFlag{Name: "engine", Value: worker.EngineCompiler, Usage: worker.EngineCompiler + " or " + worker.EngineInterpreter},
 		},
 		Action: func(c *cli.Context) error { return runPipeline(c, s) },
@@ -69,6 +71,11 @@ func runPipeline(c *cli.Context, s streams) error {
 	t.line("pipeline %s, state in %s", g.Name, dir)
 	w := worker.NewLocal(worker.Options{Log: slog.New(t.handler), Event: t.event, Connect: connect.Env{Stdin: s.in, Stdout: out}})
 	defer w.Close()
+	stopProfile, err := startProfile(c.String("cpuprofile"))
+	if err != nil {
+		return refused(err)
+	}
+	defer stopProfile()
 	res, sig, err := attend(c.Context, w, worker.Deploy{Graph: g, StateDir: dir, CacheDir: cacheDir(), Fresh: c.Bool("fresh"),
 		Restore: checkpoint.ID(c.Uint64("restore")), Drop: c.StringSlice("drop"), Engine: c.String("engine")}, t)
 	t.stop()
@@ -154,4 +161,22 @@ func logLevel(s string) (slog.Level, error) {
 		return 0, fmt.Errorf("log level %q, expected debug, info, warn or error", s)
 	}
 	return l, nil
+}
+
+// startProfile profiles until stop is called; path "" is nothing to do.
+func startProfile(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}, nil
 }
