@@ -6,9 +6,9 @@ import "context"
 type Run struct {
 	Object string `json:"object"` // SHA-256 of the file, hex; its name in the snapshot store
 	Size   int64  `json:"size"`   // bytes
-	Lo     uint64 `json:"lo"`     // hash range of the entries, Hi inclusive
+	Lo     uint64 `json:"lo"`     // hashes for which the run counts here, Hi inclusive; the file may hold others
 	Hi     uint64 `json:"hi"`
-	Count  uint64 `json:"count"` // entries, tombstones included
+	Count  uint64 `json:"count"` // entries of the file, tombstones included
 }
 
 // StateSnapshot is one state of one task at one barrier: its runs, newest first within each hash range.

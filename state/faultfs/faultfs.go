@@ -24,7 +24,8 @@ const (
 	Close     Op = "close"
 )
 
-// FS is the real disk behind a hook.
+// FS is the real disk behind a hook. Syncs go no further than the hook: tests outlive no power cut, and
+// disks are slow.
 type FS struct {
 	state.OS
 	mu    sync.Mutex
@@ -134,7 +135,7 @@ func (f *FS) SyncFile(path string) error {
 	if err := f.before(Sync, path, 0); err != nil {
 		return err
 	}
-	return f.OS.SyncFile(path)
+	return nil
 }
 
 // SyncDir implements state.FS.
@@ -142,7 +143,7 @@ func (f *FS) SyncDir(path string) error {
 	if err := f.before(SyncDir, path, 0); err != nil {
 		return err
 	}
-	return f.OS.SyncDir(path)
+	return nil
 }
 
 type file struct {
@@ -162,7 +163,7 @@ func (f *file) Sync() error {
 	if err := f.fs.before(Sync, f.path, 0); err != nil {
 		return err
 	}
-	return f.File.Sync()
+	return nil
 }
 
 func (f *file) Close() error {

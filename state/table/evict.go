@@ -70,6 +70,9 @@ func (t *Table) EvictSome(out Evicted) (wrapped bool, err error) {
 	return wrapped, nil
 }
 
+// Hand is the hash where the next call of EvictSome starts.
+func (t *Table) Hand() uint64 { return t.base + t.hand }
+
 // clusterEnd is the first empty position at i or behind it, at most the end of the pad.
 func (t *Table) clusterEnd(i int) int {
 	i = min(i, t.cur.slots)
