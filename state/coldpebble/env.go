@@ -141,7 +141,7 @@ func (e *Env) open() error {
 func (e *Env) options() *pebble.Options {
 	l := logger{e}
 	o := &pebble.Options{
-		FS:                          e.opts.FS,
+		FS:                          nosync{e.opts.FS},
 		Cache:                       e.cache,
 		FormatMajorVersion:          pebble.FormatNewest,
 		DisableWAL:                  true,
