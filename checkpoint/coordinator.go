@@ -10,9 +10,6 @@ import (
 // ErrTimeout is why a checkpoint was aborted that took too long.
 var ErrTimeout = errors.New("checkpoint timed out")
 
-// ErrStopping is why the checkpoint under way makes room for the final one.
-var ErrStopping = errors.New("the job stops: the final checkpoint takes its place")
-
 // Vertex is a chain of operators, run by Parallelism tasks.
 type Vertex struct {
 	ID          string
@@ -287,9 +284,6 @@ func (c *Coordinator) stop(inputEnded bool) {
 		return
 	}
 	c.stopping = true
-	if f := c.flight; f != nil && f.writing == nil && !c.sourcesFinished() {
-		c.giveUp(ErrStopping)
-	}
 }
 
 func (c *Coordinator) manifestWritten(ev ManifestWritten) {

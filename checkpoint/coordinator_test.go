@@ -186,7 +186,9 @@ func TestSourcesFinishedAndTheRestDraining(t *testing.T) {
 func TestStopMakesAFinalCheckpoint(t *testing.T) {
 	d := newDriver(t, nil)
 	d.expect(1000, Tick{}, "barrier 1")
-	d.expect(1100, Stop{}, "abort 1, barrier 2 final")
+	d.expect(1100, Stop{}, "") // the one under way ends first
+	d.acks(1150, 1)
+	d.expect(1150, ManifestWritten{ID: 1}, "complete 1, barrier 2 final")
 	d.acks(1200, 2)
 	if d.m.Finished {
 		t.Error("a stopped job is called finished")

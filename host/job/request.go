@@ -55,15 +55,11 @@ func (d *driver) assign(id checkpoint.ID) {
 func (d *driver) answer(id checkpoint.ID, err error) {
 	rest := d.asked[:0]
 	for _, r := range d.asked {
-		switch {
-		case r.id != id:
+		if r.id != id {
 			rest = append(rest, r)
-		case errors.Is(err, checkpoint.ErrStopping): // the final one does as well
-			r.id = 0
-			rest = append(rest, r)
-		default:
-			r.done <- answer{id, err}
+			continue
 		}
+		r.done <- answer{id, err}
 	}
 	clear(d.asked[len(rest):])
 	d.asked = rest
