@@ -35,7 +35,7 @@ func observe(t testing.TB, e *engine, wasm []byte, p *wt.Program) (o outcome, fu
 	}
 	defer m.Close(ctx)
 	for i, name := range append(p.Runs, p.Runs...) {
-		m.ExportedGlobal("g0").(api.MutableGlobal).Set(2000)
+		m.ExportedGlobal("g0").(api.MutableGlobal).Set(wt.StepsPerRun)
 		if g := m.ExportedGlobal(GlobalFuel); g != nil {
 			g.(api.MutableGlobal).Set(plenty)
 		}
@@ -69,7 +69,7 @@ func TestRewrittenProgramsBehaveAsPlain(t *testing.T) {
 			t.Fatalf("seed %d", i)
 		}
 	}
-	t.Logf("%d programs: %d trapped somewhere, %d used more than 20,000 units", *rewriterN, traps, busy)
+	t.Logf("%d programs: %d trapped somewhere, %d used more than 8,000 units", *rewriterN, traps, busy)
 	if traps < *rewriterN/20 || traps > 19**rewriterN/20 || busy < *rewriterN/4 {
 		t.Errorf("the generator says little: %d of %d trap, %d are busy", traps, *rewriterN, busy)
 	}
@@ -85,9 +85,10 @@ func differential(t *testing.T, seed uint64, traps, busy *int) bool {
 		*traps++
 	}
 	forms := []Options{{Fuel: true}}
-	if seed%5 == 0 {
-		forms = append(forms, Options{})
+	if seed%4 == 0 {
+		forms = append(forms, Options{}, Options{Fuel: true, exact: true})
 	}
+	folded := int64(0)
 	for _, o := range forms {
 		have, fuel := observe(t, e, rewrite(t, plain, o).Wasm, p)
 		if have != want {
@@ -98,8 +99,15 @@ func differential(t *testing.T, seed uint64, traps, busy *int) bool {
 			t.Errorf("seed %d, %+v: used %d units", seed, o, fuel)
 			return false
 		}
-		if fuel > 20_000 {
-			*busy++
+		switch {
+		case o.exact && (fuel > folded || folded > 6*fuel):
+			t.Errorf("seed %d: folded charges take %d units, exact ones %d", seed, folded, fuel)
+			return false
+		case o.Fuel && !o.exact:
+			folded = fuel
+			if fuel > 8_000 {
+				*busy++
+			}
 		}
 	}
 	return true

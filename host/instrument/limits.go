@@ -31,6 +31,8 @@ type Limits struct {
 	Segments      int // data segments, and as many element segments
 	SegmentItems  int // function references of one element segment
 	NameBytes     int // bytes of one import or export name
+
+	reservedNames bool // for judging rewritten modules in tests: the rewriter's names may be there
 }
 
 // DefaultLimits returns the limits of a pipeline that nobody vouches for. Go guests are the largest real

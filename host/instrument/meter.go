@@ -41,6 +41,7 @@ type openBlock struct {
 type meter struct {
 	reader
 	fuel     bool
+	exact    bool              // no folding
 	imports  uint32            // functions below this index are host calls
 	redirect map[uint32]uint32 // function indices to replace
 	inline   bool
@@ -72,9 +73,10 @@ func (m *meter) plan() {
 		m.visit(&in)
 		m.last = in
 	}
-	if m.fuel {
+	switch {
+	case m.fuel && !m.exact:
 		m.fold()
-	} else {
+	case !m.fuel:
 		m.dropCharges()
 	}
 }

@@ -34,6 +34,8 @@ type Options struct {
 	InlineNext   bool // put next's code at each direct call instead of a call: faster by 0 to 4 ns, larger
 	DropData     bool // leave the data segments out: memory comes from an image
 	TableEntries int  // largest maximum a table may declare; 0: DefaultLimits
+
+	exact bool // charge every stretch by itself; what tests hold folded charges against
 }
 
 // DefaultOptions is what a host uses for everything but images.

@@ -134,7 +134,8 @@ func (r *rewriter) codeSection() []byte {
 	}
 	d := make([]byte, 0, len(r.wasm))
 	d = appendU32(d, uint32(n))
-	r.meter = meter{fuel: r.opt.Fuel, inline: r.opt.InlineNext, imports: uint32(r.mod.ImportedFuncs), redirect: r.redirect}
+	r.meter = meter{fuel: r.opt.Fuel, exact: r.opt.exact, inline: r.opt.InlineNext,
+		imports: uint32(r.mod.ImportedFuncs), redirect: r.redirect}
 	var c code
 	for i, b := range r.mod.bodies {
 		c = r.body(c[:0], uint32(r.mod.ImportedFuncs+i), b)

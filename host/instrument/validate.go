@@ -259,7 +259,7 @@ func (v *validator) custom() string {
 }
 
 func (v *validator) reserved(at int, name string) {
-	if strings.HasPrefix(name, abi.ReservedPrefix) {
+	if strings.HasPrefix(name, abi.ReservedPrefix) && !v.lim.reservedNames {
 		fail(at, CodeReserved, "name %q begins with %q, which is reserved for the host", name, abi.ReservedPrefix)
 	}
 }

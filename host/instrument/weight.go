@@ -12,12 +12,12 @@ const (
 	weightFloatSlow  = 4    // division, square root, rounding
 	weightBulk       = 8    // a bulk instruction before its first byte
 	weightGrow       = 64   // memory.grow and table.grow, successful or not
-	bulkShift        = 4    // 16 bytes of a bulk memory instruction a unit
+	bulkShift        = 3    // 8 bytes of a bulk memory instruction a unit
 	pageShift        = 10   // 1,024 units a page that memory.grow adds
 	constBulkMax     = 1024 // bulk instructions with a constant length up to here are charged like others
 	leafWithoutCheck = 64   // weight up to which a function without calls and loops needs no check of its own
-	foldWeight       = 10   // stretches up to here may be charged with the one that leads to them
-	foldBudget       = 40   // as long as the sum is not above this or the leading one's own weight
+	foldWeight       = 16   // stretches up to here may be charged with the one that leads to them
+	foldBudget       = 64   // as long as the sum is not above this or the leading one's own weight
 )
 
 var weights = buildWeights()

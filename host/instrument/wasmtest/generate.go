@@ -24,6 +24,9 @@ type generator struct {
 	logFn  uint32
 }
 
+// StepsPerRun is what the step counter begins with; set it again before each run.
+const StepsPerRun = 400
+
 const (
 	genLocals = 6    // i32 locals, the parameters among them; locals 6 and 7 are i64
 	genMemory = 4096 // bytes of memory used
@@ -42,7 +45,7 @@ func Generate(seed uint64) *Program {
 	g.logFn = m.Import("env", "log", []byte{I32}, nil)
 	g.binary = m.Type(two, []byte{I32})
 	g.pair = m.Type(two, []byte{I32, I64})
-	g.steps = m.Global(I32, true, I32Const(2000))
+	g.steps = m.Global(I32, true, I32Const(StepsPerRun))
 	for i := 0; i < 3; i++ {
 		m.Global(I32, true, I32Const(int32(g.rng.Uint32())))
 	}
