@@ -14,15 +14,19 @@ import (
 	"github.com/millrace-io/millrace/operators/guestop"
 )
 
-// Bounds of the stateless guest written by hand on the ABI.
+// Bounds of the stateless guests: in C by hand on the ABI, in Rust through the SDK.
 const (
-	statelessCRatio = 0.60 // of native Go with the same copies
-	statelessRate   = 10e6 // records/s/core
+	statelessCRatio    = 0.60 // of native Go with the same copies
+	statelessRustRatio = 0.42
+	statelessRate      = 10e6 // records/s/core
 )
 
 func init() {
 	Register("stateless.c", func() error {
 		return measureStateless("stateless.c", cases.Module("filtermap"), statelessCRatio)
+	})
+	Register("stateless.rust", func() error {
+		return measureStateless("stateless.rust", cases.Module("stateless"), statelessRustRatio)
 	})
 	Register("engine.call", measureCalls)
 	Register("engine.instances", measureInstances)

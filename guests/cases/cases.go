@@ -1,5 +1,6 @@
-// Package cases holds small guest modules for tests and measurements, built from the sources beside
-// them by build.sh and committed, so that nobody needs a compiler for them.
+// Package cases holds small guest modules for tests and measurements. They are committed, so that nobody
+// needs a compiler for them: those in C (guest.c, guest.wasm) are built by build.sh, those in Rust by
+// guests/build.
 package cases
 
 import (
@@ -7,14 +8,15 @@ import (
 	"fmt"
 )
 
-//go:embed */guest.wasm
+//go:embed */*.wasm
 var modules embed.FS
 
 // Module is the module of a case; it panics if there is none, for names are constants.
 func Module(name string) []byte {
-	b, err := modules.ReadFile(name + "/guest.wasm")
-	if err != nil {
-		panic(fmt.Sprintf("guests/cases: %v", err))
+	for _, file := range []string{"guest.wasm", name + ".wasm"} {
+		if b, err := modules.ReadFile(name + "/" + file); err == nil {
+			return b
+		}
 	}
-	return b
+	panic(fmt.Sprintf("guests/cases: no module %s", name))
 }

@@ -474,3 +474,35 @@ func TestData(t *testing.T) {
 		}
 	}
 }
+
+// TestCommittedModules: every module in the tree is accepted, starts and takes an empty block.
+func TestCommittedModules(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"../../examples/*/*.wasm", "../../guests/cases/*/*.wasm"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) < 2 {
+		t.Fatalf("modules %q", files)
+	}
+	for _, file := range files {
+		wasm, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Inspect(wasm); err != nil || len(r.Problems) > 0 || r.Descriptor == nil || !r.ResetsInPlace {
+			t.Errorf("%s: %v, problems %q, descriptor %v", file, err, r.Problems, r.Descriptor)
+			continue
+		}
+		m, err := compile(t, wasm, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := run(t, m); o.Fault != nil || o.Consumed != 0 {
+			t.Errorf("%s: outcome %+v, fault %v", file, o, o.Fault)
+		}
+	}
+}
