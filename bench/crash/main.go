@@ -51,7 +51,7 @@ func main() {
 	flag.IntVar(&o.records, "records", 200_000, "input records of one trial")
 	flag.IntVar(&o.parallelism, "parallelism", 2, "parallelism of the pipeline")
 	flag.StringVar(&o.binary, "binary", "", "millrace built with the tag crash; empty: build it")
-	flag.StringVar(&o.scratch, "scratch", "", "folder for trials; empty: a temporary one")
+	flag.StringVar(&o.scratch, "scratch", "", "folder for trials; empty: a temporary one, in memory where possible")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folders of trials that went right")
 	flag.Parse()
 	if err := run(&o); err != nil {
@@ -70,7 +70,7 @@ func fromEnv(name string, def int) int {
 
 func run(o *options) error {
 	if o.scratch == "" {
-		dir, err := os.MkdirTemp("", "millrace-crash-")
+		dir, err := os.MkdirTemp(fastDir(), "millrace-crash-")
 		if err != nil {
 			return err
 		}
@@ -92,8 +92,18 @@ func run(o *options) error {
 	}
 	fmt.Fprintf(os.Stderr, "crash: seed %d, %d kills at each point, %d at random, trials in %s\n", o.seed, o.points, o.random, o.scratch)
 	c := &drive.Config{Binary: o.binary, Template: pipelineTemplate, Modules: modules, Scratch: o.scratch, Seed: o.seed,
-		Records: o.records, Keys: 500, Splits: o.parallelism, Parallelism: o.parallelism, RunTimeout: time.Minute, Log: os.Stderr, Keep: o.keep}
+		Records: o.records, Keys: 200, Splits: o.parallelism, Parallelism: o.parallelism, RunTimeout: time.Minute, Log: os.Stderr, Keep: o.keep}
 	return prove(c, o)
+}
+
+// fastDir is a folder in memory if there is one. A killed process loses nothing that it wrote, on any file
+// system, so fsync need not be paid for; faults of the disk are the business of other tests. -scratch
+// chooses a disk.
+func fastDir() string {
+	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
+		return "/dev/shm"
+	}
+	return ""
 }
 
 // removeEmpty leaves the folder where trials that went wrong are kept.

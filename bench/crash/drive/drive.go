@@ -109,7 +109,7 @@ func (t *trial) writeInput(split int, seed uint64) error {
 	}
 	defer f.Close()
 	in, err := oracle.Generator{Seed: seed + uint64(split), Keys: t.cfg.Keys, Records: t.cfg.Records / t.cfg.Splits,
-		Prefix: string(rune('a' + split)), StepMS: 5}.Write(f)
+		Prefix: string(rune('a' + split)), StepMS: 1}.Write(f)
 	if err != nil {
 		return err
 	}

@@ -47,12 +47,16 @@ func readTrace(path string) (map[string]int, error) {
 // Restoring are the points met only by a process that starts from a checkpoint.
 var restoring = map[string]bool{"K19": true, "K20": true}
 
-// Point kills at one crash point until there were kills of them. hits is how often a run meets the
-// point. A trial starts again with a new input when the pipeline finished before its share.
+// Point kills at one crash point until there were kills of them. hits is how often a whole run meets the
+// point; one that it does not meet is not tried, unless only a restore can meet it. A trial starts again
+// with a new input when the pipeline finished before its share.
 func (c *Config) Point(point string, hits, kills int) (*Outcome, error) {
 	rng := c.rng(point)
 	total := &Outcome{}
-	for round := 0; total.Kills < kills && round < 2*kills+4; round++ {
+	if hits == 0 && !restoring[point] {
+		return total, nil
+	}
+	for round := 0; total.Kills < kills && round < kills+3; round++ {
 		t, err := c.newTrial(point, rng.Uint64())
 		if err != nil {
 			return nil, err
