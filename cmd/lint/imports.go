@@ -27,6 +27,7 @@ var layers = []layer{
 	{"host/web", []string{"abi"}, nil, "the dashboard uses the public HTTP API only"},
 	{"sdk", nil, nil, "guest builds must not resolve host dependencies"},
 	{"guests", []string{"sdk"}, []string{"abi", "state", "checkpoint", "operators", "host"}, "they are users"},
+	{"guests/hostile", []string{"abi", "host/instrument/wasmtest"}, []string{"state", "checkpoint", "operators", "host"}, "broken modules are encoded byte by byte, no SDK would make them"},
 	{"examples", []string{"sdk"}, []string{"abi", "state", "checkpoint", "operators", "host"}, "they are users"},
 	{"cmd", []string{"abi", "checkpoint", "operators", "host", "examples", "guests"}, []string{"state", "bench"}, "commands translate flags, nothing else"},
 	{"bench", []string{"abi", "state", "checkpoint", "operators", "host", "guests", "examples"}, nil, "it measures every layer"},

@@ -2,14 +2,17 @@ package lint
 
 import (
 	"os"
+	"sync"
 	"testing"
 )
 
 // The tests of this file check the project itself; planted_test.go checks the checks.
 
+var load = sync.OnceValues(func() (*Tree, error) { return Load(os.DirFS("../..")) })
+
 func project(t *testing.T) *Tree {
 	t.Helper()
-	tree, err := Load(os.DirFS("../.."))
+	tree, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}
