@@ -8,9 +8,9 @@ var mutants = []mutant{
 		points: []string{"K11", "random"},
 		edits: []edit{{
 			file: "host/job/drive.go",
-			find: "\t\tgo d.write(ctx, fx.Manifest)\n",
+			find: "\t\td.writers.Go(func() { d.write(ctx, fx.Manifest) })\n",
 			with: "\t\tfor _, t := range d.tasks {\n\t\t\tt.Control(ctx, task.Control{Complete: fx.Manifest.ID})\n\t\t}\n" +
-				"\t\tgo func() {\n\t\t\ttime.Sleep(20 * time.Millisecond)\n\t\t\td.write(ctx, fx.Manifest)\n\t\t}()\n",
+				"\t\td.writers.Go(func() { time.Sleep(20 * time.Millisecond); d.write(ctx, fx.Manifest) })\n",
 		}},
 	},
 	{

@@ -23,8 +23,8 @@ const (
 	MidRestoreLoad = "K20" // a task is restoring: some of its runs are loaded, others are not
 	BetweenRenames = "F1"  // a sink published one of several staged parts
 	AfterCommit    = "F2"  // every sink published, the coordinator has not noted it
-	MidRetention   = "F3"  // an old manifest is deleted, its objects are still there
-	BeforeFinal    = "F4"  // input ended, the final checkpoint has not begun
+	MidRetention   = "K24" // an old manifest is deleted, its objects are still there
+	BeforeFinal    = "F3"  // input ended, the final checkpoint has not begun
 )
 
 // Point is one crash point.
