@@ -9,7 +9,10 @@ import (
 	"github.com/millrace-io/millrace/host/instrument"
 )
 
-// Stop makes a running call end soon with FaultStopped, and every later one until Reset.
+// Stop makes a running call end soon with FaultStopped, and every later one until Reset. Compiled code
+// can't be preempted: if the garbage collector has begun to stop the world meanwhile, the caller of Stop
+// stands still with it until the guest yields or its record's fuel is spent. So that limit is what bounds
+// a call; Stop only makes it shorter.
 func (g *Guest) Stop() {
 	g.stopMu.Lock()
 	defer g.stopMu.Unlock()
