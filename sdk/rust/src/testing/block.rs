@@ -1,17 +1,43 @@
 //! Call blocks and outputs as bytes.
 
+use super::host::run_with;
 use super::{Cell, Host, Input, Out};
 use crate::abi;
-use crate::module::{FunctionDesc, StateDesc};
+use crate::ctx::Ctx;
+use crate::module::{process, FunctionDesc, Module, StateDesc};
 use crate::record::Record;
 use crate::row::{bitmap_bytes, fixed_bytes};
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Memory of at least `n` bytes that starts at a multiple of 8.
 pub(super) fn aligned(n: usize) -> Vec<u64> {
     vec![0u64; (n + 7) / 8]
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let mut memory = aligned(bytes.len());
+    for (m, c) in memory.iter_mut().zip(bytes.chunks(8)) {
+        let mut b = [0; 8];
+        b[..c.len()].copy_from_slice(c);
+        *m = u64::from_ne_bytes(b);
+    }
+    memory
+}
+
+/// Runs a whole block; host calls other than `next` have no state to work on.
+pub(super) fn call(module: &'static Module, block: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    const SPACE: usize = 64 << 10;
+    let (mut memory, mut out) = (words(block), aligned(SPACE));
+    let (p, o) = (memory.as_mut_ptr() as *mut u8, out.as_mut_ptr() as *mut u8);
+    let mut host = Box::new(Host::default());
+    let mut ctx = Ctx::new();
+    run_with(&mut host, || unsafe { process(module, &mut ctx, p, o, SPACE, 0) });
+    let out = as_bytes(&out);
+    let end = abi::OUT_HEADER + word(out, abi::OUT_BYTES) as usize;
+    (out[..end].to_owned(), as_bytes(&memory)[..block.len()].to_owned())
 }
 
 pub(super) struct Block {
@@ -84,12 +110,7 @@ impl Block {
             w.patch(offsets + 4 * i, at);
             append_frame(&mut w.0, r, 0, 0);
         }
-        let mut memory = aligned(w.0.len());
-        for (m, c) in memory.iter_mut().zip(w.0.chunks(8)) {
-            let mut b = [0; 8];
-            b[..c.len()].copy_from_slice(c);
-            *m = u64::from_ne_bytes(b);
-        }
+        let memory = words(&w.0);
         let keys = records.iter().map(|r| if desc.keyed { r.key.clone() } else { None }).collect();
         Block { memory, keys, distinct, cells }
     }

@@ -270,3 +270,26 @@ impl Harness {
         self.host.entries()
     }
 }
+
+/// Encodes a record as a frame.
+pub fn encode_frame(r: &Input, output: u8, cause: u32) -> Vec<u8> {
+    let mut b = Vec::new();
+    block::append_frame(&mut b, r, output, cause);
+    b
+}
+
+/// Decodes one whole, well-formed frame.
+pub fn decode_frame(frame: &[u8]) -> Out {
+    block::decode(frame)
+}
+
+/// Encodes a typed row.
+pub fn encode_row(cells: &[Cell<'_>]) -> Vec<u8> {
+    block::row(cells)
+}
+
+/// Runs the call block of a vector; gives what the function wrote to the output buffer, and the block
+/// as it is afterwards.
+pub fn call(module: &'static Module, block: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    block::call(module, block)
+}
