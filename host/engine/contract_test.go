@@ -58,7 +58,7 @@ func assemble(before, after func(m *w.Module)) []byte {
 
 func compile(t *testing.T, wasm []byte, d *abi.Descriptor) (guestop.Module, error) {
 	t.Helper()
-	m, err := newEngine(t, Options{}).Compile(context.Background(), wasm, d)
+	m, err := newEngine(t, Options{FuelPerInit: 64 << 20}).Compile(context.Background(), wasm, d)
 	if err == nil {
 		t.Cleanup(func() {
 			if err := m.(*Module).Close(); err != nil {
