@@ -28,6 +28,7 @@ type Op struct {
 	states []stateRef   // by number in fn.States
 	pre    []prefetched
 	proj   *projection // nil: rows are as the function wants them
+	whole  *abi.Batch  // what came in, before the projection: for dead letters
 
 	blk     block
 	env     env
@@ -38,6 +39,7 @@ type Op struct {
 	cuts    map[checkpoint.ID]*pending // not yet committed
 	now     int64                      // processing time of the current callback
 	stats   Stats
+	held    state.Stats // what the state held when it was closed
 	logRate logRate
 	metrics map[string]int64
 }
@@ -132,6 +134,7 @@ func (o *Op) openState() error {
 // what came out.
 func (o *Op) Batch(_ int, b *abi.Batch, out operators.Collector) error {
 	o.now = o.ctx.Clock.NowMS()
+	o.whole = b
 	if o.proj != nil {
 		pb, err := o.proj.apply(b)
 		if err != nil {
@@ -216,11 +219,10 @@ func (o *Op) OnProcessingTime(nowMS int64, out operators.Collector) error {
 
 // Stats returns the counters and what the state holds.
 func (o *Op) Stats() (Stats, state.Stats) {
-	var s state.Stats
 	if o.keyed != nil {
-		s = o.keyed.Stats()
+		return o.stats, o.keyed.Stats()
 	}
-	return o.stats, s
+	return o.stats, o.held
 }
 
 // Stop ends a running call soon; from any goroutine, after Open.
@@ -237,9 +239,11 @@ func (o *Op) Close() error {
 		first = o.guest.Close()
 	}
 	if o.keyed != nil {
+		o.held = o.keyed.Stats()
 		if err := o.keyed.Close(); first == nil {
 			first = err
 		}
+		o.keyed = nil
 	}
 	return first
 }

@@ -39,7 +39,7 @@ func (o *Op) run(kind uint32, b *abi.Batch, marks []abi.Mark, out operators.Coll
 			return nil
 		}
 		if lo == badAt {
-			if err := o.policy(kind, b.Frame(lo), bad); err != nil {
+			if err := o.policy(kind, b, lo, bad); err != nil {
 				return err
 			}
 			bad, badAt = nil, -1
@@ -151,8 +151,12 @@ func (o *Op) discard(f *Fault) error {
 	return nil
 }
 
-// policy decides what happens to a record or timer that failed.
-func (o *Op) policy(kind uint32, f abi.Frame, fault *Fault) error {
+// policy decides what happens to record (or timer) i of a batch, which failed.
+func (o *Op) policy(kind uint32, b *abi.Batch, i int, fault *Fault) error {
+	if kind == abi.KindRecords {
+		b = o.whole
+	}
+	f := b.Frame(i)
 	where := "timer " + string(f.Value())
 	if kind == abi.KindRecords {
 		where = o.ctx.Describe(f.Pos())

@@ -87,7 +87,7 @@ func (o *Op) settle(kind uint32, b *abi.Batch, lo, consumed int, marks []abi.Mar
 	for _, f := range o.env.failures {
 		fault := o.fault(FaultReturned, f.record, "%s", f.msg)
 		o.stats.Faults++
-		if err := o.policy(kind, b.Frame(lo+f.record), fault); err != nil {
+		if err := o.policy(kind, b, lo+f.record, fault); err != nil {
 			return err
 		}
 	}
