@@ -20,6 +20,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/millrace-io/millrace/state"
@@ -161,6 +162,8 @@ func (e *Env) options() *pebble.Options {
 	o.Experimental.CompactionScheduler = newScheduler()
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		// a cache on a local disk: decoding would cost more than the reads that it saves
+		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
 	}
 	return o
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/coldpebble"
@@ -206,9 +207,26 @@ func (t *Timers) room() error {
 	for t.bytes() > t.limit-t.limit/4 {
 		d, level, i, ok := t.farthest()
 		if !ok {
-			return nil
+			return t.sendFresh()
 		}
-		if err := t.sendFar(d, level, i); err != nil {
+		q := t.cal[d]
+		slot := (q.pos>>(8*level)&^255 | uint64(i)) << (8 * level)
+		if err := t.sendFar(d, timeOf(slot), q.take(&q.bucket[level][i], level, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendFresh moves what was set behind the position: after a restore that may be much, as the position was
+// a guess then.
+func (t *Timers) sendFresh() error {
+	for d, q := range t.cal {
+		if q.fresh.items < fetchAhead {
+			continue
+		}
+		from := q.fresh.min
+		if err := t.sendFar(Domain(d), from, q.take(&q.fresh, -1, 0)); err != nil {
 			return err
 		}
 	}
@@ -226,12 +244,14 @@ func (t *Timers) farthest() (d Domain, level, i int, ok bool) {
 	return d, level, i, ok
 }
 
-// sendFar moves the live timers of a bucket to far, where all later timers of the domain belong then.
-func (t *Timers) sendFar(d Domain, level, i int) error {
+// sendFar moves the live timers of a chain, none before from, to far, where all timers of the domain from
+// there on belong then.
+func (t *Timers) sendFar(d Domain, from int64, head uint32) error {
 	q := t.cal[d]
-	slot := (q.pos>>(8*level)&^255 | uint64(i)) << (8 * level)
-	t.far.active[d], t.far.from[d] = true, timeOf(slot)
-	head := q.take(&q.bucket[level][i], level, i)
+	if t.far.active[d] {
+		from = min(from, t.far.from[d])
+	}
+	t.far.active[d], t.far.from[d] = true, from
 	var err error
 	q.spill(head, func(it *item) {
 		if err != nil {
@@ -256,8 +276,9 @@ func timeOf(slot uint64) int64 { return int64(slot<<slotBits ^ 1<<63) }
 // last is the bucket with the highest slots.
 func (q *calendar) last() (level, i int, slot uint64, ok bool) {
 	for level = levels - 1; level >= 0; level-- {
-		for i = 255; i >= 0; i-- {
-			if q.used[level][i>>6]&(1<<(i&63)) != 0 {
+		for w := 3; w >= 0; w-- {
+			if m := q.used[level][w]; m != 0 {
+				i = w<<6 + 63 - bits.LeadingZeros64(m)
 				return level, i, (q.pos>>(8*level)&^255 | uint64(i)) << (8 * level), true
 			}
 		}

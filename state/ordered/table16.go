@@ -37,14 +37,17 @@ func mix(a uint64) uint64 { return a * 0x9e3779b97f4a7c15 }
 // reserve makes sure that the next insert of a finds a place.
 func (t *table16) reserve(a uint64) error {
 	p := &t.parts[mix(a)>>60]
-	if p.n*4 < len(p.e)*3 {
-		return nil
+	switch n := len(p.e); {
+	case p.n*4 >= n*3:
+		return p.resize(max(tableFirst, 2*n))
+	case p.n*16 < n && n > tableFirst:
+		return p.resize(n / 4)
 	}
-	return p.grow()
+	return nil
 }
 
-func (p *tablePart) grow() error {
-	n := max(tableFirst, 2*len(p.e))
+func (p *tablePart) resize(n int) error {
+	n = max(n, tableFirst)
 	raw, err := mapAnon(n * 16)
 	if err != nil {
 		return err
