@@ -61,23 +61,19 @@ func (b *Batch) AppendFrame(f Frame) {
 	b.Data = append(b.Data, f...)
 }
 
-// Mark adds a watermark after the last record. A value at or below the last mark's is dropped; one at
-// the same place replaces it.
+// Mark adds a watermark after the last record. A value at or below the last mark's is dropped. One at the
+// same place does not replace the one before it: batches end by the clock between the two or not, and what
+// a timer sees as the watermark may not depend on that.
 func (b *Batch) Mark(w int64) {
-	n := len(b.Marks)
-	if n > 0 && b.Marks[n-1].Watermark >= w {
-		return
-	}
-	if n > 0 && b.Marks[n-1].Index == uint32(b.Len()) {
-		b.Marks[n-1].Watermark = w
+	if n := len(b.Marks); n > 0 && b.Marks[n-1].Watermark >= w {
 		return
 	}
 	b.Marks = append(b.Marks, Mark{uint32(b.Len()), w})
 }
 
-// Full says whether the batch has reached maxRecords or MaxBatchBytes.
+// Full says whether the batch has reached maxRecords, MaxBatchBytes or as many marks as records are allowed.
 func (b *Batch) Full(maxRecords int) bool {
-	return len(b.Off) >= maxRecords || len(b.Data) >= MaxBatchBytes
+	return len(b.Off) >= maxRecords || len(b.Data) >= MaxBatchBytes || len(b.Marks) >= MaxBatchRecords
 }
 
 // Empty says that the batch carries neither a record nor a mark.

@@ -88,10 +88,10 @@ func TestKeyByKeepsMarks(t *testing.T) {
 	if err := h.Batch(0, &b); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := h.Output(operators.OutputMain).Marks, marks(0, 1, 1, 10, 2, 99); !reflect.DeepEqual(got, want) {
+	if got, want := h.Output(operators.OutputMain).Marks, marks(0, 1, 1, 10, 2, 20, 2, 30, 2, 99); !reflect.DeepEqual(got, want) {
 		t.Errorf("main marks %v, want %v", got, want)
 	}
-	if got, want := h.Output(operators.OutputDeadLetter).Marks, marks(0, 1, 1, 20, 2, 99); !reflect.DeepEqual(got, want) {
+	if got, want := h.Output(operators.OutputDeadLetter).Marks, marks(0, 1, 1, 10, 1, 20, 2, 30, 2, 99); !reflect.DeepEqual(got, want) {
 		t.Errorf("dead-letter marks %v, want %v", got, want)
 	}
 }

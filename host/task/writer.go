@@ -50,8 +50,8 @@ func (w *Writer) write(b *abi.Batch) error {
 	n := b.Len()
 	for i := 0; i <= n; i++ {
 		for len(marks) > 0 && int(marks[0].Index) == i {
-			for _, c := range w.cur {
-				c.Mark(marks[0].Watermark)
+			if err := w.mark(marks[0].Watermark); err != nil {
+				return err
 			}
 			marks = marks[1:]
 		}
@@ -66,6 +66,19 @@ func (w *Writer) write(b *abi.Batch) error {
 			return err
 		}
 		i = end - 1
+	}
+	return nil
+}
+
+// mark adds a mark for every receiving task; a task that gets marks and no records gets a batch of them.
+func (w *Writer) mark(wm int64) error {
+	for t, c := range w.cur {
+		c.Mark(wm)
+		if len(c.Marks) >= abi.MaxBatchRecords {
+			if err := w.send(t); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
