@@ -1,8 +1,10 @@
 package job
 
 import (
+	"fmt"
 	"slices"
-	"sort"
+	"strings"
+	"time"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
@@ -82,12 +84,15 @@ func (j *Job) final(s *Stats) {
 	for id, cs := range a.counted {
 		for _, c := range cs {
 			for name, n := range c.Counters() {
+				if name == operators.CounterDelay { // the most of any task, not the sum
+					n = max(0, n-sums[id][name])
+				}
 				add(id, name, n)
 			}
 		}
 	}
 	for _, g := range a.guests {
-		st, _ := g.Stats()
+		st, held := g.Stats()
 		id := g.ID()
 		add(id, "in", st.In)
 		add(id, "out", st.Out)
@@ -96,6 +101,12 @@ func (j *Job) final(s *Stats) {
 		add(id, "timers", st.Timers)
 		add(id, "faults", st.Faults)
 		add(id, "calls", st.Calls)
+		add(id, "resets", st.Resets)
+		add(id, "state entries", held.Entries)
+		add(id, "timers set", held.Timers)
+		add(id, "state bytes in memory", held.MemBytes)
+		add(id, "state bytes in files", held.ColdBytes)
+		add(id, "evictions", held.Evictions)
 		for name, n := range g.Metrics() {
 			add(id, "guest."+name, n)
 		}
@@ -139,14 +150,46 @@ func (j *Job) result(done *checkpoint.JobDone) Result {
 	return r
 }
 
-// silence explains a run with nothing to show for it.
+// silence explains a run with less to show for it than expected: nothing read, or records that came behind
+// the watermark.
 func (j *Job) silence(s *Stats) []string {
 	var out []string
 	for _, n := range j.opts.Graph.Nodes {
-		if n.Kind == operators.NodeSource && s.Read == 0 {
+		if n.Kind != operators.NodeSource {
+			continue
+		}
+		if s.Read == 0 {
 			out = append(out, "nothing was read: source "+n.ID+" has no records")
 		}
+		late := s.Total(n.ID, operators.CounterLate)
+		if late == 0 || n.Source.Time == nil {
+			continue
+		}
+		wanted := time.Duration(s.Total(n.ID, operators.CounterDelay)) * time.Millisecond
+		out = append(out, fmt.Sprintf("%d of %d records of %s came behind its watermark; out_of_orderness is %v, with %v none would have",
+			late, s.Read, n.ID, short(n.Source.Time.OutOfOrderness), short(roundUp(wanted))))
 	}
-	sort.Strings(out)
 	return out
+}
+
+// short writes 28h instead of 28h0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// roundUp makes a delay that is good to write into a file.
+func roundUp(d time.Duration) time.Duration {
+	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second} {
+		if d >= 10*unit {
+			return (d + unit - 1) / unit * unit
+		}
+	}
+	return d
 }
