@@ -23,6 +23,16 @@ func Refused() []Guest {
 			on(nil, wt.I32Const(0), wt.BrTable(targets...))),
 		refused("br-tables", "many br_tables of 8,000 targets", "limit-br-targets",
 			on(nil, wt.Times(20, wt.Block(wt.Void), wt.I32Const(0), wt.BrTable(targets[:8_000]...), wt.End))),
+		refused("table-targets", "so many br_tables that compiling them takes a minute", "limit-table-targets", manyFunctions(80,
+			wt.Block(wt.Void), wt.I32Const(0), wt.BrTable(targets[:8_000]...), wt.End)),
+		refused("chained-ifs", "60,000 ifs one after another: compiled in quadratic time", "limit-branches",
+			on(nil, wt.Times(60_000, wt.I32Const(1), wt.If(wt.Void), wt.End))),
+		refused("chained-loops", "5,000 loops one after another", "limit-branches",
+			on(nil, wt.Times(5_000, wt.Loop(wt.Void), wt.I32Const(0), wt.BrIf(0), wt.End))),
+		refused("chained-fills", "60,000 memory.fill, each with a test behind its charge", "limit-branches",
+			on(nil, wt.Times(60_000, wt.I32Const(0), wt.I32Const(0), wt.LocalGet(0), wt.MemoryFill))),
+		refused("many-chains", "100 functions of 3,000 ifs each", "limit-branch-squares", manyFunctions(100,
+			wt.Times(3_000, wt.I32Const(1), wt.If(wt.Void), wt.End))),
 		refused("functions", "a million functions announced and declared", "limit-functions",
 			raw(void, wt.Section(3, append(wt.U32(1_000_000), make([]byte, 1_000_000)...)))),
 		refused("type-count", "2^27 types announced in 5 bytes", "limit-types", raw(wt.Section(1, wt.U32(1<<27)))),
@@ -41,5 +51,14 @@ func Refused() []Guest {
 func forgedName() []byte {
 	g := newGuest()
 	g.Export("__mr_fuel", wt.KindGlobal, g.heap)
+	return g.finish(g.attackOn(nil))
+}
+
+// manyFunctions has n functions of the same body.
+func manyFunctions(n int, body ...[]byte) []byte {
+	g := newGuest()
+	for ; n > 0; n-- {
+		g.Func(nil, nil, nil, body...)
+	}
 	return g.finish(g.attackOn(nil))
 }

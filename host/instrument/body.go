@@ -26,6 +26,7 @@ type bodyChecker struct {
 	stack    []ValType
 	blocks   []block
 	targets  int // of the function's br_tables
+	branches int // as Limits.Branches counts them
 	op       byte
 	at       int // of the instruction being checked
 	function FuncType
@@ -45,7 +46,7 @@ func (c *bodyChecker) where() string {
 // check reads the body between v.pos and v.end.
 func (c *bodyChecker) check(fn uint32) {
 	v := c.v
-	c.fn, c.at, c.op, c.targets = fn, v.pos, 0, 0
+	c.fn, c.at, c.op, c.targets, c.branches = fn, v.pos, 0, 0, 0
 	if n := v.end - v.pos; n > v.lim.BodyBytes {
 		c.failLimit("body", "bytes of the body", uint64(n), v.lim.BodyBytes)
 	}
@@ -60,6 +61,9 @@ func (c *bodyChecker) check(fn uint32) {
 		}
 		c.op = v.byte()
 		c.instruction()
+	}
+	if v.squares += c.branches * c.branches; v.squares > v.lim.BranchSquares {
+		c.failLimit("branch-squares", "sum of the squares of the functions' branches", uint64(v.squares), v.lim.BranchSquares)
 	}
 	if v.pos != v.end {
 		c.at = v.pos
@@ -129,6 +133,13 @@ func (c *bodyChecker) popAll(ts []ValType) {
 	}
 }
 
+// branch counts what makes compiling a function dear.
+func (c *bodyChecker) branch(n int) {
+	if c.branches += n; c.branches > c.v.lim.Branches {
+		c.failLimit("branches", "blocks and branches", uint64(c.branches), c.v.lim.Branches)
+	}
+}
+
 func (c *bodyChecker) open(op byte, params, results []ValType) {
 	if n := len(c.blocks); n > c.v.lim.Nesting {
 		c.failLimit("nesting", "blocks open at once", uint64(n), c.v.lim.Nesting)
@@ -195,6 +206,9 @@ func (c *bodyChecker) control() bool {
 	case opNop:
 	case opBlock, opLoop, opIf:
 		params, results := c.blockType()
+		if c.branch(1); c.op == opLoop {
+			c.branch(3) // its test is a block more
+		}
 		if c.op == opIf {
 			c.popType(I32)
 		}
@@ -218,6 +232,7 @@ func (c *bodyChecker) control() bool {
 		c.popAll(c.label())
 		c.setUnreachable()
 	case opBrIf:
+		c.branch(1)
 		types := c.label()
 		c.popType(I32)
 		c.popAll(types)
@@ -241,6 +256,9 @@ func (c *bodyChecker) branchTable() {
 	}
 	if c.targets += int(n) + 1; c.targets > v.lim.BranchTargets {
 		c.failLimit("br-targets", "targets of all br_tables", uint64(c.targets), v.lim.BranchTargets)
+	}
+	if v.targets += int(n) + 1; v.targets > v.lim.TableTargets {
+		c.failLimit("table-targets", "targets of the module's br_tables", uint64(v.targets), v.lim.TableTargets)
 	}
 	c.popType(I32)
 	height, arity := len(c.stack), -1

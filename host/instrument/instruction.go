@@ -43,6 +43,7 @@ func (c *bodyChecker) instruction() {
 	case op == opMemorySize || op == opMemoryGrow:
 		c.memory()
 		if op == opMemoryGrow {
+			c.branch(2)
 			c.popType(I32)
 		}
 		c.push(I32)
@@ -212,6 +213,9 @@ func (c *bodyChecker) constant() {
 func (c *bodyChecker) prefixed() {
 	v := c.v
 	sub := v.u32()
+	if sub >= fcMemoryInit {
+		c.branch(2) // the test of its charge
+	}
 	switch sub {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
 		c.numeric(truncSat[sub])

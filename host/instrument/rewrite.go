@@ -10,7 +10,7 @@ import (
 
 // RewriterVersion changes when the same module is rewritten to other bytes; part of the key of a cache of
 // compiled modules.
-const RewriterVersion = 1
+const RewriterVersion = 2
 
 // Names of what the rewriter exports. The package comment says how a host uses them.
 const (

@@ -46,6 +46,8 @@ type validator struct {
 	declared map[uint32]struct{} // functions that ref.func in code may name
 
 	importedGlobals int
+	squares         int       // as Limits.BranchSquares counts them
+	targets         int       // of all br_tables
 	elems           []ValType // types of the element segments
 	dataCount       int       // -1: no such section
 	seen            [len(sectionNames)]bool

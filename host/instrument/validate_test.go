@@ -248,6 +248,7 @@ func TestLimitsAreInclusive(t *testing.T) {
 	for name, build := range map[string]func(n int) []byte{
 		"nesting":  func(n int) []byte { return oneBody(wt.Times(n, wt.Block(wt.Void)), wt.Times(n, wt.End)) },
 		"br-table": func(n int) []byte { return oneBody(wt.I32Const(0), wt.BrTable(make([]uint32, n+1)...)) },
+		"branches": func(n int) []byte { return oneBody(wt.Times(n, wt.I32Const(1), wt.If(wt.Void), wt.End)) },
 		"stack":    func(n int) []byte { return oneBody(wt.Times(n, wt.I32Const(0)), wt.Unreachable) },
 		"locals": func(n int) []byte {
 			m := &wt.Module{}
@@ -274,7 +275,7 @@ func TestLimitsAreInclusive(t *testing.T) {
 		"memory": func(n int) []byte { return (&wt.Module{Memories: []wt.Memory{{Min: uint32(n)}}}).Bytes() },
 	} {
 		limit := map[string]int{"nesting": l.Nesting, "br-table": l.BranchTable, "stack": l.OperandStack,
-			"locals": l.Locals, "params": l.Params, "functions": l.Functions, "globals": l.Globals,
+			"locals": l.Locals, "branches": l.Branches, "params": l.Params, "functions": l.Functions, "globals": l.Globals,
 			"tables": l.Tables, "memory": l.MemoryPages}[name]
 		if _, err := Validate(build(limit), l); err != nil {
 			t.Errorf("%s at the limit: %v", name, err)
