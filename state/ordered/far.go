@@ -169,14 +169,15 @@ func (f *far) enter(t *Timers, d Domain, key []byte, at int64) error {
 		return err
 	}
 	id := t.id(d, k, name, at)
-	if err := t.reserve(id, k); err != nil {
+	n := t.counts.find(k.Hash, id.keyB)
+	if err := t.reserve(id, k, n == nil); err != nil {
 		return err
 	}
 	if err := f.add(k, -1); err != nil {
 		return err
 	}
 	f.n[d]--
-	t.enter(d, id, k, name, at)
+	t.enter(d, id, n, k, name, at)
 	return nil
 }
 

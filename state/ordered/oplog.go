@@ -47,16 +47,26 @@ func (l *opLog) reserve(comp, value int) error {
 	return nil
 }
 
-// append adds a record; reserve has made room.
-func (l *opLog) append(comp, value []byte, kd kind) {
+// append adds a record; reserve has made room. It returns the log's copy of the value.
+func (l *opLog) append(comp, value []byte, kd kind) []byte {
 	last := len(l.chunks) - 1
 	b := l.chunks[last]
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(comp)))
 	b = append(b, byte(kd), 0)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(value)))
 	b = append(b, comp...)
-	l.chunks[last] = append(b, value...)
+	b = append(b, value...)
+	l.chunks[last] = b
 	l.n++
+	return b[len(b)-len(value):]
+}
+
+// undo takes the last record back.
+func (l *opLog) undo(comp, value []byte) {
+	last := len(l.chunks) - 1
+	b := l.chunks[last]
+	l.chunks[last] = b[:len(b)-logHeader-len(comp)-len(value)]
+	l.n--
 }
 
 // seal takes the content away.

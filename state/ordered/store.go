@@ -93,11 +93,6 @@ func (s *Store) begin(k state.Key, ukey []byte, n int) error {
 			return err
 		}
 	}
-	if s.l.env != nil {
-		if err := s.l.room(s.log.bytes); err != nil {
-			return err
-		}
-	}
 	return s.log.reserve(len(s.comp), n)
 }
 
@@ -122,16 +117,23 @@ func (s *Store) Put(k state.Key, ukey, v []byte) error {
 	if err := s.begin(k, ukey, len(v)); err != nil {
 		return err
 	}
-	if err := s.l.put(s.comp, v); err != nil {
-		return err
+	v = s.log.append(s.comp, v, kindValue) // first: v may be a borrowed entry, which moves now
+	err := s.l.room(s.log.bytes)
+	if err == nil {
+		err = s.l.put(s.comp, v)
 	}
-	s.log.append(s.comp, v, kindValue)
-	return nil
+	if err != nil {
+		s.log.undo(s.comp, v)
+	}
+	return err
 }
 
 // Delete implements state.Ordered.
 func (s *Store) Delete(k state.Key, ukey []byte) error {
 	if err := s.begin(k, ukey, 0); err != nil {
+		return err
+	}
+	if err := s.l.room(s.log.bytes); err != nil {
 		return err
 	}
 	changed, err := s.l.del(s.comp)
@@ -144,6 +146,9 @@ func (s *Store) Delete(k state.Key, ukey []byte) error {
 // Clear implements state.Ordered.
 func (s *Store) Clear(k state.Key) error {
 	if err := s.begin(k, nil, 0); err != nil {
+		return err
+	}
+	if err := s.l.room(s.log.bytes); err != nil {
 		return err
 	}
 	changed, err := s.l.clear(s.comp) // comp is the marker now

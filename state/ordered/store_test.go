@@ -147,6 +147,29 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestBorrowedEntryMayBePut: the slice that Get lends is a good argument for the next call.
+func TestBorrowedEntryMayBePut(t *testing.T) {
+	s := openStore(t, config(t, true, 64<<10), nil)
+	k := state.Key{Hash: 3, Bytes: []byte("k")}
+	for i := range 3000 {
+		first := fmt.Sprintf("%0*d", 20+i%200, i)
+		if err := s.Put(k, fmt.Appendf(nil, "%04d", i*7%1000), []byte(first)); err != nil {
+			t.Fatal(err)
+		}
+		v, _, err := s.Get(k, fmt.Appendf(nil, "%04d", i*7%1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := fmt.Appendf(nil, "%04d", i*13%1000)
+		if err := s.Put(k, other, v); err != nil {
+			t.Fatal(err)
+		}
+		if v, _, err := s.Get(k, other); err != nil || string(v) != first {
+			t.Fatalf("copy of entry %d is %q, want %q (%v)", i, v, first, err)
+		}
+	}
+}
+
 // fullDisk fails writes while full.
 type fullDisk struct {
 	state.OS

@@ -188,30 +188,31 @@ func (t *Timers) insert(d Domain, k state.Key, name []byte, at int64) (bool, err
 	if t.far.owns(d, at) {
 		return true, t.far.put(d, k, name, at)
 	}
-	if err := t.reserve(id, k); err != nil {
+	if err := t.reserve(id, k, n == nil); err != nil {
 		return false, err
 	}
-	t.enter(d, id, k, name, at)
+	t.enter(d, id, n, k, name, at)
 	return true, nil
 }
 
-func (t *Timers) reserve(id id, k state.Key) error {
+// reserve makes sure that enter finds room, with or without a new key.
+func (t *Timers) reserve(id id, k state.Key, isNew bool) error {
 	if err := t.chunks.reserve(1); err != nil {
 		return err
 	}
-	if err := t.ids.reserve(id.a); err != nil {
+	if err := t.ids.reserve(id.a); err != nil || !isNew {
 		return err
 	}
 	return t.counts.reserve(k.Hash)
 }
 
-// enter puts a timer that is not there into tables and calendar.
-func (t *Timers) enter(d Domain, id id, k state.Key, name []byte, at int64) {
+// enter puts a timer that is not there into tables and calendar; n is the key's entry in counts, if any.
+func (t *Timers) enter(d Domain, id id, n *entry16, k state.Key, name []byte, at int64) {
 	if t.gen++; t.gen == 0 {
 		t.gen = 1
 	}
 	t.ids.insert(id.a, id.b, t.gen)
-	if n := t.counts.find(k.Hash, id.keyB); n != nil {
+	if n != nil {
 		n.c++
 	} else {
 		t.counts.insert(k.Hash, id.keyB, 1)
