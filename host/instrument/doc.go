@@ -58,5 +58,12 @@
 // largest body, not time. Functions that are charged at most leafWithoutCheck and neither call nor loop
 // are not tested.
 //
+// # What it costs
+//
+// On wazero's compiler, CPU time: nothing on loops of arithmetic or bytes, 0.3 ns on a branchy turn or a
+// call, 1 ns on a memory.copy of unknown length, 1 ns a record for next in a guest that copies 108-byte
+// frames (22 ns). Code grows by 15 to 23 %, compile time by 0 to 6 %. Rewriting takes 0.3 ms for a Rust
+// guest of 240 KB, 16 ms for a Go guest of 2.6 MB; validating about as much.
+//
 // Names of functions for stack traces stay with the result (Rewritten.FuncName).
 package instrument
