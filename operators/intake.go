@@ -169,7 +169,15 @@ func (in *Intake) Rejected() *abi.Batch { return &in.rejected }
 // Watermark is the task's watermark from this source.
 func (in *Intake) Watermark() int64 { return in.wm.Current() }
 
-// Counters counts what the policies sent away.
+// Counters counts what the policies sent away, and what came behind the watermark (with CounterDelay, the
+// out_of_orderness that would have been enough).
 func (in *Intake) Counters() map[string]int64 {
-	return map[string]int64{"skipped": in.skipped, "dead letters": in.letters}
+	late, delay := in.wm.Late()
+	return map[string]int64{"skipped": in.skipped, "dead letters": in.letters, CounterLate: late, CounterDelay: delay}
 }
+
+// Names of counters that a source with event time has.
+const (
+	CounterLate  = "late"
+	CounterDelay = "delay_wanted_ms"
+)

@@ -26,6 +26,8 @@ type Watermarks struct {
 	quantum int64
 	splits  []splitMark
 	current int64
+	late    int64 // records at or behind the watermark when they came
+	lag     int64 // how far the latest of them was behind its split's greatest time, ms
 }
 
 type splitMark struct {
@@ -66,6 +68,9 @@ func (w *Watermarks) Settle() { w.current = w.min() }
 // Current is the task's watermark, abi.MinWatermark before the first.
 func (w *Watermarks) Current() int64 { return w.current }
 
+// Late is how many records came at or behind the watermark, and the delay, ms, with which none would have.
+func (w *Watermarks) Late() (records, delayMS int64) { return w.late, w.lag }
+
 // Observe counts a record of a split, with its event time (abi.NoTime: none). If the task's watermark
 // moves behind this record, it returns the new one and true.
 func (w *Watermarks) Observe(split int, ms int64) (int64, bool) {
@@ -73,6 +78,9 @@ func (w *Watermarks) Observe(split int, ms int64) (int64, bool) {
 	s.ordinal++
 	if ms > s.maxTime {
 		s.maxTime = ms
+	} else if ms <= w.current && ms != abi.NoTime {
+		w.late++
+		w.lag = max(w.lag, s.maxTime-ms)
 	}
 	if s.maxTime < s.nextEdge && s.ordinal%markEvery != 0 || s.maxTime == abi.NoTime {
 		return 0, false
