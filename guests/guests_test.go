@@ -82,11 +82,13 @@ var cases = []struct {
 }
 
 func TestModulesGiveTheSameInEveryLanguageAndBatch(t *testing.T) {
+	e := newEngine(t)
 	for _, c := range cases {
 		for language, path := range modules(c.module) {
 			t.Run(fmt.Sprintf("%s/%s/%s", c.module, c.function, language), func(t *testing.T) {
+				m := compile(t, e, path)
 				for _, n := range []int{1, 3, 64} {
-					got := byOutput(play(t, path, c.function, n, c.in))
+					got := byOutput(play(t, m, c.function, n, c.in))
 					if want := byOutput(c.want); !slices.EqualFunc(got, want, matches) {
 						t.Errorf("batches of %d:\n%s\nexpected\n%s", n, strings.Join(got, "\n"), strings.Join(want, "\n"))
 					}

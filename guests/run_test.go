@@ -107,18 +107,39 @@ func show(b []byte) string {
 	return string(b)
 }
 
-// operator opens a function of a module as an operator over memory state.
-func operator(t testing.TB, path, function string, clock operators.Clock) *guestop.Op {
+// compile compiles a module; what is compiled stays in a cache, for Go modules take a second each.
+func compile(t testing.TB, e *engine.Engine, path string) guestop.Module {
 	t.Helper()
-	e, err := engine.New(context.Background(), engine.Options{CacheDir: cacheDir})
-	if err != nil {
-		t.Fatal(err)
-	}
 	m, err := e.Compile(context.Background(), read(t, path), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := &operators.GuestNode{Module: path, Function: function, OnError: operators.ErrorPolicy{Policy: "skip"}, Clock: "event"}
+	t.Cleanup(func() {
+		if err := m.(*engine.Module).Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func newEngine(t testing.TB) *engine.Engine {
+	t.Helper()
+	e, err := engine.New(context.Background(), engine.Options{CacheDir: "../.build/engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// operator opens a function of a module as an operator over memory state.
+func operator(t testing.TB, m guestop.Module, function string, clock operators.Clock) (op *guestop.Op, done func()) {
+	t.Helper()
+	node := &operators.GuestNode{Module: "module", Function: function, OnError: operators.ErrorPolicy{Policy: "skip"}, Clock: "event"}
 	node.Index = -1
 	for i, f := range m.Descriptor().Functions {
 		if f.Name == function {
@@ -126,45 +147,38 @@ func operator(t testing.TB, path, function string, clock operators.Clock) *guest
 		}
 	}
 	if node.Index < 0 {
-		t.Fatalf("%s has no function %s", path, function)
+		t.Fatalf("the module has no function %s", function)
 	}
 	node.Keyed, node.Input, node.Outputs, node.Kind = node.Fn.Keyed, node.Fn.Input, node.Fn.Outputs, node.Fn.Kind
 	dir := t.TempDir()
 	cold := coldpebble.New(filepath.Join(dir, "cold"), coldpebble.Options{})
-	op := guestop.New(guestop.Config{Node: &operators.Node{ID: "guest", Guest: node}, Module: m,
+	op = guestop.New(guestop.Config{Node: &operators.Node{ID: "guest", Guest: node}, Module: m,
 		OpenKeyed: func(ctx *operators.Context, ds []state.Descriptor) (state.Keyed, error) {
 			return backend.Open(backend.Config{Operator: "guest", Descriptors: ds, Range: ctx.Range, Hasher: ctx.Hasher,
 				Dir: filepath.Join(dir, "state"), Kind: backend.Memory, Budget: 64 << 20, Objects: statetest.NewObjects(filepath.Join(dir, "objects")),
 				NewOrdered: func(c state.PartConfig) (backend.OrderedPart, error) { return ordered.Open(c, cold) },
 				NewTimers:  func(c state.PartConfig) (backend.TimersPart, error) { return ordered.OpenTimers(c, cold) }})
 		}})
-	err = op.Open(&operators.Context{Context: context.Background(), Job: "test", Operator: "guest", Parallelism: 1,
+	err := op.Open(&operators.Context{Context: context.Background(), Job: "test", Operator: "guest", Parallelism: 1,
 		Range: state.TaskRange(0, 1), Hasher: state.Hasher{Seed: 1}, Clock: clock, Log: slog.New(slog.DiscardHandler),
 		WorkDir: dir, Batch: 256, Crash: func(string) {},
 		Describe: func(p abi.Position) string { return fmt.Sprint("record ", p.Offset) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		err := errors.Join(op.Close(), cold.Close())
-		if c, ok := m.(interface{ Close() error }); ok {
-			err = errors.Join(err, c.Close())
-		}
-		if err := errors.Join(err, e.Close(context.Background())); err != nil {
+	return op, func() {
+		if err := errors.Join(op.Close(), cold.Close()); err != nil {
 			t.Error(err)
 		}
-	})
-	return op
+	}
 }
 
-// cacheDir keeps compiled Go modules between runs of the tests: they take a second each.
-const cacheDir = "../.build/engine"
-
 // play feeds the steps in batches of at most n records and returns what came out.
-func play(t testing.TB, path, function string, n int, steps []step) []string {
+func play(t testing.TB, m guestop.Module, function string, n int, steps []step) []string {
 	t.Helper()
 	clock := &manualClock{now: 1}
-	op := operator(t, path, function, clock)
+	op, done := operator(t, m, function, clock)
+	defer done()
 	var out collected
 	var b abi.Batch
 	flush := func() {
