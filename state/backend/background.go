@@ -93,6 +93,15 @@ func (b *background) waitForSpills() error {
 	return nil
 }
 
+// waitForResult returns when there is a result to take, or nothing more will come.
+func (b *background) waitForResult() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.results) == 0 && !b.closed {
+		b.changed.Wait()
+	}
+}
+
 // work is the worker's goroutine.
 func (b *background) work() {
 	defer b.running.Done()
@@ -184,15 +193,15 @@ func (b *background) writeSpill(s *spill) (*file, error) {
 	return f, nil
 }
 
-// hold returns a reference to the file that a spill is, or makes sure that it gets one for the cut.
-func (b *background) hold(s *spill) *file {
+// hold gives a cut a reference to the file that a spill is or will be: spill.file, once the jobs before
+// the cut are done.
+func (b *background) hold(s *spill) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.file != nil {
-		return s.file.ref()
-	}
 	s.held = true
-	return nil
+	if s.file != nil {
+		s.file.ref()
+	}
 }
 
 // letGo takes back what hold did.

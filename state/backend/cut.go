@@ -19,6 +19,7 @@ type cut struct {
 	version int
 	objects state.Objects
 	below   [partitions][]below // newest first
+	spills  []*spill            // of below: the cut holds a reference to the file of each
 	number  uint32              // the table's
 	snap    table.Records
 	side    table.Records
@@ -58,14 +59,16 @@ func (c *cut) fail(err error) {
 func (c *cut) release() {
 	for p := range c.below {
 		for _, l := range c.below[p] {
-			if l.file != nil {
+			if l.spill == nil {
 				l.file.release()
-			} else {
-				c.bg.letGo(l.spill)
 			}
 		}
 		c.below[p] = nil
 	}
+	for _, sp := range c.spills {
+		c.bg.letGo(sp)
+	}
+	c.spills = nil
 }
 
 // write is the background part: the delta becomes a run, and all runs objects of the snapshot store. The
@@ -145,7 +148,7 @@ func (c *cut) publish(ctx context.Context, delta *file) error {
 		for i := range c.below[p] {
 			l := &c.below[p][i]
 			if l.spill != nil {
-				l.file, l.spill = l.spill.file, nil // it holds a reference for this cut
+				l.file = l.spill.file
 			}
 			if !done[l.file] {
 				done[l.file] = true

@@ -3,6 +3,7 @@ package backend
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/millrace-io/millrace/state"
 )
@@ -29,16 +30,19 @@ func (s *valueStore) apply() {
 
 // spilled puts the file that a spill became in its place.
 func (s *valueStore) spilled(sp *spill, f *file) {
-	l := &s.layers[sp.part]
-	l.dropSpill(sp)
-	s.spills--
-	sp.recs.Free()
-	lo, hi := s.part.bounds(sp.part)
-	l.insert(0, f, lo, hi)
-	f.release()
-	if sp.cut != nil && sp.cut == s.cut {
-		l.mark++
+	s.spills = slices.DeleteFunc(s.spills, func(x *spill) bool { return x == sp })
+	for p := range s.layers {
+		lo, hi := s.part.bounds(p)
+		if !sp.under(lo, hi) {
+			continue
+		}
+		s.layers[p].insert(0, f, lo, hi)
+		if sp.cut != nil && sp.cut == s.cut {
+			s.layers[p].mark++
+		}
 	}
+	sp.recs.Free()
+	f.release()
 	s.mergeAfter--
 }
 
@@ -50,19 +54,24 @@ func (s *valueStore) Freeze() (state.Cut, error) {
 	if s.cut != nil {
 		return nil, fmt.Errorf("state %q: a cut while the one before it is not done", s.cfg.Descriptor.Name)
 	}
-	for p := range s.open {
-		s.closeSpill(p)
-	}
+	s.closeSpill()
 	c := &cut{bg: s.bg, name: s.cfg.Descriptor.Name, version: s.cfg.Descriptor.Version,
 		objects: s.cfg.Objects, done: make(chan struct{})}
+	for _, sp := range s.spills {
+		s.bg.hold(sp)
+		c.spills = append(c.spills, sp)
+	}
 	for p := range s.layers {
 		l := &s.layers[p]
-		if n := len(l.spills) + len(l.files); n > 0 {
+		if n := len(s.spills) + len(l.files); n > 0 {
 			c.below[p] = make([]below, 0, n)
 		}
 		lo, hi := s.part.bounds(p)
-		for _, sp := range l.spills {
-			c.below[p] = append(c.below[p], below{sp, s.bg.hold(sp), lo, hi})
+		for _, sp := range s.spills {
+			if !sp.under(lo, hi) {
+				continue
+			}
+			c.below[p] = append(c.below[p], below{sp, nil, lo, hi})
 		}
 		for i, f := range l.files {
 			c.below[p] = append(c.below[p], below{nil, f.ref(), l.runs[i].Lo, l.runs[i].Hi})

@@ -48,13 +48,11 @@ func (p *partitioning) bounds(i int) (lo, hi uint64) {
 	return p.base + p.lo[i], p.base + p.lo[i+1] - 1
 }
 
-// layers are what lies below the table for one partition, each newer than the one behind it: spills that
-// are not files yet, then files. All spills are newer than all files: they become files in their order.
+// layers are the files below the table for one partition, each newer than the one behind it.
 type layers struct {
-	spills []*spill
-	files  []*file
-	runs   []runs.Layer // of files
-	mark   int          // files newer than the cut in progress
+	files []*file
+	runs  []runs.Layer // of files
+	mark  int          // files newer than the cut in progress
 }
 
 // insert puts a file at index i, taking a reference.
@@ -73,12 +71,6 @@ func (l *layers) replace(old []*file, f *file, lo, hi uint64) {
 	l.runs = slices.Delete(l.runs, i, i+len(old))
 	if f != nil {
 		l.insert(i, f, lo, hi)
-	}
-}
-
-func (l *layers) dropSpill(s *spill) {
-	if i := slices.Index(l.spills, s); i >= 0 {
-		l.spills = slices.Delete(l.spills, i, i+1)
 	}
 }
 

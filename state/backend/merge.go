@@ -8,6 +8,7 @@ import (
 
 const (
 	maxRuns     = 6        // files under a partition before some are merged
+	crowdedRuns = 24       // files under a partition at which evictions wait for a merge
 	wholeBytes  = 32 << 20 // files of all partitions are merged as one up to this size together
 	fullFrom    = 4        // files from which all are merged if the older half is outweighed
 	mergeShrink = 2        // a file joins a merge if it is at most so many times the newer ones together

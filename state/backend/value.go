@@ -27,9 +27,8 @@ type valueStore struct {
 	tab    *table.Table
 	part   partitioning
 	layers [partitions]layers
-	open   [partitions]*spill // being filled by evictions
-	opens  int
-	spills int // on their way to disk
+	open   *spill   // being filled by evictions
+	spills []*spill // on their way to disk, newest first; all newer than all files
 
 	looks  []runs.Lookup
 	lookAt []int32 // index in the batch
@@ -139,7 +138,7 @@ func (s *valueStore) look(k state.Key) {
 // resolve looks the keys up below the table: spills in memory, then files.
 func (s *valueStore) resolve() error {
 	s.coldReads += int64(len(s.looks))
-	if s.opens+s.spills > 0 {
+	if s.open != nil || len(s.spills) > 0 {
 		for i := range s.looks {
 			s.findSpilled(&s.looks[i])
 		}
@@ -148,13 +147,15 @@ func (s *valueStore) resolve() error {
 }
 
 func (s *valueStore) findSpilled(l *runs.Lookup) {
-	p := s.part.of(l.Hash)
-	if sp := s.open[p]; sp != nil {
-		if l.Value, l.Tombstone, l.Found = sp.find(l.Hash, l.Key); l.Found {
+	if s.open != nil {
+		if l.Value, l.Tombstone, l.Found = s.open.find(l.Hash, l.Key); l.Found {
 			return
 		}
 	}
-	for _, sp := range s.layers[p].spills {
+	for _, sp := range s.spills {
+		if l.Hash < sp.lo || l.Hash > sp.hi {
+			continue
+		}
 		if l.Value, l.Tombstone, l.Found = sp.find(l.Hash, l.Key); l.Found {
 			return
 		}
@@ -260,6 +261,12 @@ func (s *valueStore) room(n int) error {
 		if err := s.poll(); err != nil {
 			return err
 		}
+		for s.merging && s.crowded() { // more files would only slow the merge down
+			s.bg.waitForResult()
+			if err := s.poll(); err != nil {
+				return err
+			}
+		}
 		s.sweeps++
 		before := s.tab.Len()
 		wrapped, err := s.tab.EvictSome(s.evicted)
@@ -272,45 +279,47 @@ func (s *valueStore) room(n int) error {
 	return nil
 }
 
+// crowded says that merging is far behind.
+func (s *valueStore) crowded() bool {
+	for p := range s.layers {
+		if len(s.layers[p].files) > crowdedRuns {
+			return true
+		}
+	}
+	return false
+}
+
 // evicted takes a dirty entry that leaves the table.
 func (s *valueStore) evicted(hash uint64, key, value []byte, tombstone bool) error {
-	p := s.part.of(hash)
-	if s.open[p] == nil {
-		s.open[p] = &spill{part: p}
-		s.opens++
+	if s.open == nil {
+		s.open = &spill{from: s.part.of(hash)}
 	}
-	return s.open[p].add(hash, key, value, tombstone)
+	return s.open.add(hash, key, value, tombstone)
 }
 
-// endVisit sorts what an eviction visit added and closes the spills of partitions that are behind it.
+// endVisit sorts what an eviction visit added and closes the spill if it is time.
 func (s *valueStore) endVisit(wrapped bool) {
-	if s.opens == 0 {
-		return
-	}
-	at := s.part.of(s.tab.Hand())
-	for p, sp := range s.open {
-		if sp == nil {
-			continue
-		}
-		sp.settle()
-		if wrapped || p < at || sp.recs.Bytes() >= spillBytes {
-			s.closeSpill(p)
-		}
-	}
-}
-
-// closeSpill sends an open spill to the worker.
-func (s *valueStore) closeSpill(p int) {
-	sp := s.open[p]
+	sp := s.open
 	if sp == nil {
 		return
 	}
-	s.open[p] = nil
-	s.opens--
+	sp.settle()
+	n := sp.recs.Bytes()
+	if wrapped || n >= spillBytes || n >= spillMin && s.part.of(s.tab.Hand()) != sp.from {
+		s.closeSpill()
+	}
+}
+
+// closeSpill sends the open spill to the worker.
+func (s *valueStore) closeSpill() {
+	sp := s.open
+	if sp == nil {
+		return
+	}
+	s.open = nil
+	sp.lo, sp.hi = sp.refs[0].Hash, sp.refs[len(sp.refs)-1].Hash
 	sp.cut = s.cut
-	l := &s.layers[p]
-	l.spills = append([]*spill{sp}, l.spills...)
-	s.spills++
+	s.spills = append([]*spill{sp}, s.spills...)
 	s.bg.submit(job{spill: sp, done: func(f *file) { s.spilled(sp, f) }})
 }
 
@@ -331,10 +340,8 @@ func (s *valueStore) Stats() state.Stats {
 		ColdReads:  s.coldReads,
 		MergeBytes: s.mergeBytes,
 	}
-	for _, sp := range s.open {
-		if sp != nil {
-			st.MemBytes += sp.recs.Bytes()
-		}
+	if s.open != nil {
+		st.MemBytes += s.open.recs.Bytes()
 	}
 	for p := range s.layers {
 		for _, f := range s.layers[p].files {
@@ -362,20 +369,18 @@ func (s *valueStore) Close() error {
 	}
 	for i := range s.layers {
 		l := &s.layers[i]
-		for _, sp := range l.spills {
-			sp.recs.Free()
-		}
 		for _, f := range l.files {
 			f.release()
 		}
 		*l = layers{}
 	}
-	for p, sp := range s.open {
-		if sp != nil {
-			sp.recs.Free()
-			s.open[p] = nil
-		}
+	if s.open != nil {
+		s.open.recs.Free()
 	}
+	for _, sp := range s.spills {
+		sp.recs.Free()
+	}
+	s.open, s.spills = nil, nil
 	s.tab.Close()
 	if s.err == nil {
 		s.err = errClosed

@@ -4,11 +4,23 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/millrace-io/millrace/state"
 )
 
 const writeBuffer = 64 * blockSize
+
+// buffers are shared by the writers: a task that spills makes many short-lived ones.
+var buffers = sync.Pool{New: func() any { return new([writeBuffer]byte) }}
+
+// release gives the buffer back.
+func (w *Writer) release() {
+	if w.buf != nil {
+		buffers.Put((*[writeBuffer]byte)(w.buf[:writeBuffer]))
+		w.buf = nil
+	}
+}
 
 // Info says what a finished run file holds.
 type Info struct {
@@ -41,7 +53,7 @@ func NewWriter(fs state.FS, path string) (*Writer, error) {
 	if err != nil {
 		return nil, state.StorageError("create", path, err)
 	}
-	return &Writer{fs: fs, path: path, f: f, buf: make([]byte, 0, writeBuffer), block: -1}, nil
+	return &Writer{fs: fs, path: path, f: f, buf: (*buffers.Get().(*[writeBuffer]byte))[:0], block: -1}, nil
 }
 
 // Add appends an entry, copying key and value. Entries must come in strictly ascending (hash, key bytes)
@@ -193,6 +205,7 @@ func (w *Writer) FinishUnsynced() (Info, error) { return w.finish(false) }
 func (w *Writer) finish(sync bool) (Info, error) {
 	w.endBlock()
 	w.flush()
+	w.release()
 	w.foot.directory()
 	w.foot.lines = 0
 	if len(w.hash) > 0 {
@@ -223,6 +236,7 @@ func (w *Writer) finish(sync bool) (Info, error) {
 
 // Abort closes and removes the file. After Finish it does nothing but after Finish's error.
 func (w *Writer) Abort() {
+	w.release()
 	if w.f != nil {
 		_ = w.f.Close() // the file goes anyway
 		w.f = nil

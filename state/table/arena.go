@@ -136,7 +136,7 @@ func (a *arena) release(ref uint64, n int) {
 		s.open = true
 		a.open[class] = append(a.open[class], i)
 	}
-	if list := a.open[class]; s.used == 0 && len(list) > 1 { // keep one, or a single payload would thrash
+	if list := a.open[class]; s.used == 0 {
 		for j, x := range list {
 			if x == i {
 				list[j] = list[len(list)-1]

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	hugePage  = 2 << 20
-	hugeFrom  = 4 << 20 // mappings at least this large ask for huge pages
-	chunkSize = 1 << 20 // of record buffers
+	hugePage   = 2 << 20
+	hugeFrom   = 4 << 20 // mappings at least this large ask for huge pages
+	chunkSize  = 1 << 20 // of record buffers, from the third on
+	smallChunk = 64 << 10
 )
 
 // mapMemory maps zeroed memory outside the Go heap, where the collector never looks.
@@ -34,10 +35,11 @@ func unmapMemory(b []byte) {
 // dropPages gives the pages of b back; they read as zeros afterwards.
 func dropPages(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) }
 
-// chunks is a pool of record buffer chunks, shared by all tables of the process.
+// chunks is a pool of record buffer chunks, shared by all tables of the process: small ones, since most
+// spills and deltas are small, and large ones.
 var chunks struct {
 	sync.Mutex
-	free [][]byte
+	small, large [][]byte
 }
 
 const chunksKept = 16
@@ -46,22 +48,32 @@ func getChunk(size int) ([]byte, error) {
 	if size > chunkSize {
 		return mapMemory(size)
 	}
+	free := &chunks.large
+	if size <= smallChunk {
+		size, free = smallChunk, &chunks.small
+	} else {
+		size = chunkSize
+	}
 	chunks.Lock()
 	defer chunks.Unlock()
-	if n := len(chunks.free); n > 0 {
-		b := chunks.free[n-1]
-		chunks.free = chunks.free[:n-1]
+	if n := len(*free); n > 0 {
+		b := (*free)[n-1]
+		*free = (*free)[:n-1]
 		return b, nil
 	}
-	return mapMemory(chunkSize)
+	return mapMemory(size)
 }
 
 func putChunk(b []byte) {
 	chunks.Lock()
 	defer chunks.Unlock()
-	if cap(b) != chunkSize || len(chunks.free) >= chunksKept {
+	free := &chunks.large
+	if cap(b) == smallChunk {
+		free = &chunks.small
+	}
+	if cap(b) != smallChunk && cap(b) != chunkSize || len(*free) >= chunksKept {
 		unmapMemory(b[:cap(b)])
 		return
 	}
-	chunks.free = append(chunks.free, b[:chunkSize])
+	*free = append(*free, b[:cap(b)])
 }

@@ -28,7 +28,11 @@ func (r *Records) Append(hash uint64, key, value []byte, tombstone bool) (Ref, e
 	size := recordHeader + len(key) + len(value)
 	last := len(r.chunks) - 1
 	if last < 0 || cap(r.chunks[last])-len(r.chunks[last]) < size {
-		c, err := getChunk(size)
+		want := size
+		if last > 2 {
+			want = max(size, chunkSize)
+		}
+		c, err := getChunk(want)
 		if err != nil {
 			return Ref{}, err
 		}
