@@ -15,11 +15,6 @@ func numbered(b []byte, i int) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(i))
 }
 
-// perCPU reports CPU ns per op of the whole process.
-func perCPU(b *testing.B, start int64) {
-	b.ReportMetric(float64(cpu()-start)/float64(b.N), "cpu-ns/op")
-}
-
 func BenchmarkStore(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		s := openStore(b, config(b, false, 0), nil)
@@ -39,17 +34,18 @@ func BenchmarkStore(b *testing.B) {
 		b.Logf("%d entries: %d bytes each", n, s.l.tree.bytes()/int64(n))
 		b.Run(fmt.Sprintf("put/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			start := cpu()
+			end := measure(b)
 			for range b.N {
 				k, u := entry(r.Intn(n))
 				if err := s.Put(k, u, v); err != nil {
 					b.Fatal(err)
 				}
 			}
-			perCPU(b, start)
+			end()
 		})
 		b.Run(fmt.Sprintf("get/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
+			defer measure(b)()
 			for range b.N {
 				k, u := entry(r.Intn(n))
 				if _, ok, err := s.Get(k, u); !ok || err != nil {
@@ -59,6 +55,7 @@ func BenchmarkStore(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("scan-of-10/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
+			defer measure(b)()
 			for range b.N {
 				k, _ := entry(r.Intn(n))
 				it, err := s.Scan(k, nil)
@@ -86,7 +83,7 @@ func BenchmarkTenTimesBudget(b *testing.B) {
 	entry := func(i int) (state.Key, []byte) {
 		return key(s.h.cfg.Hasher, numbered(kb[:], i/10)), numbered(ub[:], i%10)
 	}
-	start := cpu()
+	start := cpuNow()
 	for i := range n {
 		k, u := entry(i)
 		if err := s.Put(k, u, v); err != nil {
@@ -94,10 +91,9 @@ func BenchmarkTenTimesBudget(b *testing.B) {
 		}
 	}
 	st := s.Stats()
-	b.Logf("filled: %d CPU ns per put; %d bytes in memory, %d cold", (cpu()-start)/n, st.MemBytes, st.ColdBytes)
-	b.ResetTimer()
+	b.Logf("filled: %d CPU ns per put; %d bytes in memory, %d cold", (cpuNow().all-start.all)/n, st.MemBytes, st.ColdBytes)
 	b.ReportAllocs()
-	start = cpu()
+	end := measure(b)
 	for range b.N {
 		k, u := entry(r.Intn(n))
 		old, ok, err := s.Get(k, u)
@@ -110,7 +106,7 @@ func BenchmarkTenTimesBudget(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	perCPU(b, start)
+	end()
 }
 
 func BenchmarkTimers(b *testing.B) {
@@ -121,8 +117,7 @@ func BenchmarkTimers(b *testing.B) {
 			t := openTimers(b, config(b, false, 0))
 			r := rand.New(rand.NewSource(1))
 			var kb [16]byte
-			b.ResetTimer()
-			start := cpu()
+			end := measure(b)
 			for i := range b.N {
 				if i%n == 0 {
 					now := int64(i / n * 2 * span)
@@ -136,7 +131,7 @@ func BenchmarkTimers(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			perCPU(b, start)
+			end()
 		})
 		b.Run(fmt.Sprintf("fire+set/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
@@ -154,8 +149,7 @@ func BenchmarkTimers(b *testing.B) {
 			}
 			into := make([]state.Timer, 0, 256)
 			now := int64(0)
-			b.ResetTimer()
-			start := cpu()
+			end := measure(b)
 			for fired := 0; fired < b.N; {
 				now += 15
 				for {
@@ -172,7 +166,7 @@ func BenchmarkTimers(b *testing.B) {
 					fired += len(into)
 				}
 			}
-			perCPU(b, start)
+			end()
 			b.Logf("%d bytes per timer", (t.bytes()-t.log.bytes)/int64(t.Len()))
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -67,11 +68,31 @@ func freeze(tb testing.TB, p state.Part) state.StateSnapshot {
 
 func key(h state.Hasher, k []byte) state.Key { return state.Key{Hash: h.Hash(k), Bytes: k} }
 
-// cpu is the process's CPU time in ns.
-func cpu() int64 {
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // cannot fail for the process itself
-	return r.Utime.Nano() + r.Stime.Nano()
+// cpu is the CPU time of the process and of the calling thread, in ns.
+type cpu struct{ all, task int64 }
+
+func cpuNow() cpu {
+	read := func(who int) int64 {
+		var r syscall.Rusage
+		_ = syscall.Getrusage(who, &r) // cannot fail for oneself
+		return r.Utime.Nano() + r.Stime.Nano()
+	}
+	const thread = 1 // RUSAGE_THREAD
+	return cpu{read(syscall.RUSAGE_SELF), read(thread)}
+}
+
+// measure locks the benchmark to its thread and, when the returned function is called, reports CPU ns per
+// op of the task's thread alone and of everything.
+func measure(b *testing.B) func() {
+	runtime.LockOSThread()
+	b.ResetTimer()
+	start := cpuNow()
+	return func() {
+		now := cpuNow()
+		runtime.UnlockOSThread()
+		b.ReportMetric(float64(now.all-start.all)/float64(b.N), "cpu-ns/op")
+		b.ReportMetric(float64(now.task-start.task)/float64(b.N), "task-ns/op")
+	}
 }
 
 func coldEnvFor(tb testing.TB) *coldpebble.Env {

@@ -7,7 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const segmentBytes = 1 << 20
+const (
+	segmentBytes = 1 << 20
+	manySegments = 8       // from here on as many at once
+	hugePage     = 2 << 20 // large mappings are aligned to it
+)
 
 // pages hands out pages of one power-of-two size outside the Go heap, so that the garbage collector
 // never looks at them. Page 0 is never handed out: it means none. Addresses never move.
@@ -38,16 +42,22 @@ func (p *pages) at(i uint32) unsafe.Pointer {
 // reserve makes sure that the next n allocs succeed.
 func (p *pages) reserve(n int) error {
 	for p.spare < n {
-		b, err := mapAnon(segmentBytes)
+		size := segmentBytes
+		if len(p.segs) >= manySegments {
+			size = manySegments * segmentBytes
+		}
+		raw, b, err := mapHuge(size)
 		if err != nil {
 			return err
 		}
-		p.spare += 1 << p.shift
+		p.spare += size / p.size
 		if len(p.segs) == 0 {
 			p.spare-- // page 0
 		}
-		p.raw = append(p.raw, b)
-		p.segs = append(p.segs, unsafe.Pointer(unsafe.SliceData(b)))
+		p.raw = append(p.raw, raw)
+		for off := 0; off < size; off += segmentBytes {
+			p.segs = append(p.segs, unsafe.Pointer(&b[off]))
+		}
 	}
 	return nil
 }
@@ -88,4 +98,20 @@ func mapAnon(n int) ([]byte, error) {
 		return nil, fmt.Errorf("state: map %d bytes of memory: %w", n, err)
 	}
 	return b, nil
+}
+
+// mapHuge maps n bytes. Large pieces are aligned and get huge pages where the system has them, as random
+// access is bound by address translation. raw is what to unmap: untouched memory around b costs nothing.
+func mapHuge(n int) (raw, b []byte, err error) {
+	if n < hugePage {
+		raw, err = mapAnon(n)
+		return raw, raw, err
+	}
+	if raw, err = mapAnon(n + hugePage); err != nil {
+		return nil, nil, err
+	}
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (hugePage - 1)
+	b = raw[skip : skip+n]
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // small pages do, too
+	return raw, b, nil
 }

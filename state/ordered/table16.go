@@ -48,12 +48,12 @@ func (t *table16) reserve(a uint64) error {
 
 func (p *tablePart) resize(n int) error {
 	n = max(n, tableFirst)
-	raw, err := mapAnon(n * 16)
+	raw, b, err := mapHuge(n * 16)
 	if err != nil {
 		return err
 	}
 	old := *p
-	*p = tablePart{raw: raw, e: unsafe.Slice((*entry16)(unsafe.Pointer(unsafe.SliceData(raw))), n), shift: 64, n: old.n}
+	*p = tablePart{raw: raw, e: unsafe.Slice((*entry16)(unsafe.Pointer(unsafe.SliceData(b))), n), shift: 64, n: old.n}
 	for 1<<(64-p.shift) < n {
 		p.shift--
 	}
@@ -120,7 +120,7 @@ func (t *table16) remove(e *entry16) {
 
 func (t *table16) bytes() (n int64) {
 	for i := range t.parts {
-		n += int64(len(t.parts[i].raw))
+		n += int64(len(t.parts[i].e)) * 16
 	}
 	return n
 }
