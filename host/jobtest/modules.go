@@ -104,7 +104,7 @@ var goGuests sync.Map
 
 // buildGo builds as guests/build does, elsewhere, so that a test never depends on what was built before.
 func buildGo(name string) (string, error) {
-	for _, dir := range []string{"guests/cases/" + name + "/go", "examples/" + name + "/go"} {
+	for _, dir := range []string{"guests/cases/" + name + "/go", "examples/" + name + "/go", "host/jobtest/testdata/" + name} {
 		dir = filepath.Join(root(), dir)
 		if !exists(filepath.Join(dir, "go.mod")) {
 			continue

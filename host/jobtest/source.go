@@ -7,13 +7,31 @@ import (
 	"github.com/millrace-io/millrace/operators/memory"
 )
 
-// source replaces the nodes of w.Sources by sources over records.
+// source replaces the nodes of w.Feeds and w.Sources.
 func (w *World) source(n *operators.Node) (operators.Source, error) {
+	if f := w.Feeds[n.ID]; f != nil {
+		return &feedSource{feed: f, node: n}, nil
+	}
 	data, ok := w.Sources[n.ID]
 	if !ok {
-		return connect.Source(n, connect.Env{})
+		return connect.Source(n, w.Connect)
 	}
 	return &polledSource{memory.NewSource(n, data...), n.ID, w}, nil
+}
+
+// Native is a native operator with a part in checkpoints: a sink.
+type Native interface {
+	operators.Operator
+	operators.Snapshotter
+}
+
+// operator makes a native node's operator, wrapped if that is asked for.
+func (w *World) operator(n *operators.Node) (operators.Operator, error) {
+	op, err := connect.Operator(n, w.Connect)
+	if s, ok := op.(Native); ok && w.Wrap != nil && err == nil {
+		return w.Wrap(n, s), nil
+	}
+	return op, err
 }
 
 type polledSource struct {

@@ -10,11 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/host/clock"
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/connect"
 	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/operators/spec"
 )
@@ -27,11 +30,17 @@ type World struct {
 
 	// Sources replaces sources: by node id, one slice of records per split.
 	Sources map[string][][]abi.Record
+	// Feeds replaces sources by live ones.
+	Feeds map[string]*Feed
+	// Wrap, if set, may put something around each native operator; only those with a
+	// part in checkpoints are offered.
+	Wrap func(n *operators.Node, op Native) operators.Operator
 	// Polled is called after each poll of a replaced source with the number of records it gave; it may
 	// block, which holds the source's task, or end the run.
 	Polled func(node string, records int)
 	// Options may change the options of each run.
 	Options     func(o *job.Options)
+	Connect     connect.Env
 	Interpreter bool
 	Log         *slog.Logger
 }
@@ -40,7 +49,7 @@ type World struct {
 // outputs' paths are relative to the world's folder.
 func New(t testing.TB, yaml string) *World {
 	t.Helper()
-	w := &World{T: t, Dir: tempDir(t), Sources: map[string][][]abi.Record{}}
+	w := &World{T: t, Dir: tempDir(t), Sources: map[string][][]abi.Record{}, Feeds: map[string]*Feed{}}
 	w.Pipeline(yaml)
 	return w
 }
@@ -101,7 +110,7 @@ type Run struct {
 }
 
 func (w *World) options() job.Options {
-	o := job.Options{Graph: w.Graph, StateDir: w.StateDir(), Clock: clock.Wall{}, Log: w.Log, Source: w.source}
+	o := job.Options{Graph: w.Graph, StateDir: w.StateDir(), Clock: clock.Wall{}, Log: w.Log, Source: w.source, Operator: w.operator}
 	o.Module = func(ctx context.Context, n *operators.Node) (guestop.Module, error) {
 		path := n.Guest.Module
 		if !filepath.IsAbs(path) {
@@ -184,6 +193,33 @@ func (w *World) Finish(r *Run) job.Result {
 func (w *World) RunToEnd() job.Result {
 	w.T.Helper()
 	return w.Finish(w.Start())
+}
+
+// Checkpoint makes a checkpoint of everything pushed before, and returns its id. Sinks have published it when
+// the tasks have seen the notice: it waits for that by a second one.
+func (w *World) Checkpoint(r *Run) checkpoint.ID {
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, f := range w.Feeds {
+		for !f.drained() {
+			select {
+			case <-r.done:
+				w.T.Fatalf("the run has ended: %v", r.err)
+			case <-ctx.Done():
+				w.T.Fatal("the feed is not read")
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	id, err := r.Job.Checkpoint(ctx)
+	if err == nil {
+		_, err = r.Job.Checkpoint(ctx)
+	}
+	if err != nil {
+		w.T.Fatalf("checkpoint: %v", err)
+	}
+	return id
 }
 
 // Fail starts a run that must fail, be it at the start, with all the given texts in its error.

@@ -41,12 +41,20 @@ func (t *Task) abort(id checkpoint.ID) error {
 	return t.decide(0, t.align.Abort(id))
 }
 
-// rejected emits the dead letters of the last poll, with the poll's marks at their end.
-func (t *Task) rejected(src operators.Rejecter, marks int64) error {
+// rejected emits the dead letters of the last poll, with the poll's watermark at their end: also without a
+// letter, since those behind must learn of the end of input.
+func (t *Task) rejected(src operators.Rejecter, watermark int64) error {
 	b := src.Rejected()
-	if b == nil || b.Len() == 0 {
+	if b == nil {
+		b = &t.noLetters
+		b.Reset()
+	}
+	if watermark > t.lettersAt {
+		b.Mark(watermark)
+		t.lettersAt = watermark
+	}
+	if b.Empty() {
 		return nil
 	}
-	b.Mark(marks)
 	return t.cfg.Stages[0].Emit(operators.OutputDeadLetter, b)
 }

@@ -78,11 +78,14 @@ type Task struct {
 	merged  int64
 	in      abi.Batch
 	cut     *cut
-	acks    chan *cut
-	final   checkpoint.ID // id of the final barrier passed, 0: none
-	ended   bool          // source: everything is read
-	done    bool
-	timer   *time.Timer
+	// lettersAt is the last watermark on a source's dead-letter output; noLetters carries one alone.
+	lettersAt int64
+	noLetters abi.Batch
+	acks      chan *cut
+	final     checkpoint.ID // id of the final barrier passed, 0: none
+	ended     bool          // source: everything is read
+	done      bool
+	timer     *time.Timer
 
 	// Counters, read by others.
 	Records   atomic.Int64 // taken from source or inbox
@@ -103,7 +106,7 @@ type snapStage struct {
 
 // New wires a task; Run runs it.
 func New(cfg Config) *Task {
-	t := &Task{cfg: cfg, ctl: make(chan Control, 64), acks: make(chan *cut, 4), merged: abi.MinWatermark}
+	t := &Task{cfg: cfg, ctl: make(chan Control, 64), acks: make(chan *cut, 4), merged: abi.MinWatermark, lettersAt: abi.MinWatermark}
 	t.Watermark.Store(abi.MinWatermark)
 	seen := map[*Writer]bool{}
 	for _, s := range cfg.Stages {
