@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -228,6 +227,3 @@ func (l logger) Fatalf(format string, args ...any) {
 	}
 	l.e.fail(err)
 }
-
-// Folder is where a worker process keeps its database below its local state folder.
-func Folder(local string) string { return filepath.Join(local, fmt.Sprintf("cold-%d", os.Getpid())) }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	smallBudget = 512 << 10
+	smallBudget = 256 << 10
 	valueBytes  = 64
 	tenTimesN   = 10 * smallBudget / (valueBytes + 40)
 )
