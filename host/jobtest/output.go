@@ -3,19 +3,39 @@ package jobtest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/snapstore"
 )
 
 // Line is one line of an envelope sink.
 type Line struct {
-	Key   *string `json:"key"`
-	Value *string `json:"value"`
-	Time  *int64  `json:"time"`
+	Key   *Bytes `json:"key"`
+	Value *Bytes `json:"value"`
+	Time  *int64 `json:"time"`
+}
+
+// Bytes is a key or value: text, or {"base64": ...} where it is none.
+type Bytes string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *Bytes) UnmarshalJSON(text []byte) error {
+	if text[0] != '{' {
+		return json.Unmarshal(text, (*string)(b))
+	}
+	var raw struct {
+		Base64 []byte `json:"base64"`
+	}
+	err := json.Unmarshal(text, &raw)
+	*b = Bytes(raw.Base64)
+	return err
 }
 
 // Lines is what a sink has committed: the lines of a file, or of a folder's parts in the order in which they
@@ -67,16 +87,16 @@ func (w *World) Envelopes(path string) []Line {
 	return out
 }
 
-// Values is the values of a sink's envelopes for one key, in order.
+// Values is the values of a sink's envelopes for one key ("<null>": without a key), in order.
 func (w *World) Values(path, key string) []string {
 	w.T.Helper()
 	var out []string
 	for _, e := range w.Envelopes(path) {
-		if e.Key != nil && *e.Key == key {
+		if e.Key == nil && key == "<null>" || e.Key != nil && string(*e.Key) == key {
 			if e.Value == nil {
 				out = append(out, "<null>")
 			} else {
-				out = append(out, *e.Value)
+				out = append(out, string(*e.Value))
 			}
 		}
 	}
@@ -126,4 +146,19 @@ func Diff(got, want string) string {
 		return "<end>"
 	}
 	return "line " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(g)) + " (expected " + strconv.Itoa(len(w)) + "): got\n  " + at(g) + "\nexpected\n  " + at(w)
+}
+
+// latest is the newest complete checkpoint of the job, which may run.
+func (w *World) latest() *checkpoint.Manifest {
+	w.T.Helper()
+	s, err := snapstore.Open(filepath.Join(w.StateDir(), "snapshots"), snapstore.Options{ReadOnly: true})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer s.Close()
+	m, err := s.Latest(context.Background())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return m
 }
