@@ -22,7 +22,7 @@ const (
 	MidRestore     = "K19" // a task is restoring: its state is there, its sources are not positioned
 	MidRestoreLoad = "K20" // a task is restoring: some of its runs are loaded, others are not
 	BetweenRenames = "F1"  // a sink published one of several staged parts
-	AfterCommit    = "F2"  // every sink published, the coordinator has not noted it
+	AfterCommit    = "F2"  // every sink published, no later checkpoint is complete
 	MidRetention   = "K24" // an old manifest is deleted, its objects are still there
 	BeforeFinal    = "F3"  // input ended, the final checkpoint has not begun
 )
@@ -51,7 +51,7 @@ var Points = []Point{
 	{MidRestore, "a task is restoring: its state is there, its sources are not positioned"},
 	{MidRestoreLoad, "a task is restoring: some of its runs are loaded, others are not"},
 	{BetweenRenames, "a sink published one of several staged parts"},
-	{AfterCommit, "every sink published, the coordinator has not noted it"},
+	{AfterCommit, "every sink published, no later checkpoint is complete"},
 	{MidRetention, "an old manifest is deleted, its objects are still there"},
 	{BeforeFinal, "input ended, the final checkpoint has not begun"},
 }

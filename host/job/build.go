@@ -91,7 +91,7 @@ func (a *attempt) exchanges(inboxes map[string][]*task.Inbox) map[edgeTask]*task
 // task makes task i of a vertex.
 func (a *attempt) task(v *Vertex, i int, inboxes []*task.Inbox, writers map[edgeTask]*task.Writer) (*task.Task, error) {
 	cfg := task.Config{ID: task.ID{Vertex: v.ID, Index: i}, Parallelism: v.Parallelism, Batch: a.job.opts.Graph.BatchMax,
-		Linger: a.job.opts.Graph.Linger, Clock: a.job.opts.Clock, Report: a.report, Crash: crashpoint.Hit}
+		Linger: a.job.opts.Graph.Linger, Clock: a.job.opts.Clock, Report: a.report}
 	if a.from != nil {
 		cfg.Restored = a.from.ID
 	}
@@ -169,7 +169,7 @@ func (a *attempt) context(n *operators.Node, i int) *operators.Context {
 		Range: state.TaskRange(i, n.Parallelism), Hasher: state.Hasher{Seed: a.seed}, Clock: a.job.opts.Clock, Log: log,
 		WorkDir: filepath.Join(dir, "work", n.ID, fmt.Sprint(i)), StageDir: filepath.Join(dir, "stage", n.ID),
 		Objects: a.job.store, Budget: a.job.budget(n), StateKind: g.StateKind, Batch: g.BatchMax,
-		Restored: a.restoredOf(n.ID), Describe: a.describer(n), Crash: crashpoint.Hit}
+		Restored: a.restoredOf(n.ID), Withdraw: a.from != nil && a.from.ID == a.job.opts.Restore, Describe: a.describer(n), Crash: crashpoint.Hit}
 }
 
 func (a *attempt) restoredOf(operator string) []checkpoint.OperatorSnapshot {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/task"
 )
@@ -18,6 +19,7 @@ type driver struct {
 	coord    *checkpoint.Coordinator
 	ended    int // source tasks that have read everything
 	opened   int
+	commits  map[checkpoint.ID]int // tasks that have committed it
 	finished int
 	written  chan checkpoint.ManifestWritten
 	last     *checkpoint.JobDone
@@ -110,12 +112,22 @@ func (d *driver) taskEvent(ctx context.Context, e task.Event) error {
 		if d.ended++; d.ended == len(d.sources) {
 			return d.step(ctx, checkpoint.InputEnded{})
 		}
+	case task.Committed:
+		d.committed(e.ID)
 	case task.Finished:
 		d.finished++
 	case task.Failed:
 		return fmt.Errorf("task %s: %w", e.Task, e.Err)
 	}
 	return nil
+}
+
+// committed notes that a task has committed a checkpoint.
+func (d *driver) committed(id checkpoint.ID) {
+	if d.commits[id]++; d.commits[id] == len(d.tasks) {
+		delete(d.commits, id)
+		crashpoint.Hit(crashpoint.AfterCommit)
+	}
 }
 
 func (d *driver) step(ctx context.Context, ev checkpoint.Event) error {
@@ -146,6 +158,9 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 		first, err := store.Reserve(fx.N)
 		return checkpoint.IDsReserved{First: first, N: fx.N, Err: err}, nil
 	case checkpoint.InjectBarrier:
+		if fx.Barrier.Final {
+			crashpoint.Hit(crashpoint.BeforeFinal)
+		}
 		store.Begin(fx.Barrier.ID)
 		d.assign(fx.Barrier.ID)
 		d.started[fx.Barrier.ID] = d.mono()

@@ -198,7 +198,7 @@ func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress b
 	j.mu.Lock()
 	j.current = a
 	j.mu.Unlock()
-	d := &driver{attempt: a, coord: coord, written: make(chan checkpoint.ManifestWritten, 4), started: map[checkpoint.ID]int64{}}
+	d := &driver{attempt: a, coord: coord, written: make(chan checkpoint.ManifestWritten, 4), started: map[checkpoint.ID]int64{}, commits: map[checkpoint.ID]int{}}
 	before := coord.Stats().LastComplete
 	err = d.drive(ctx)
 	return d.last, coord.Stats().LastComplete > before, err

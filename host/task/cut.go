@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/operators"
 )
 
@@ -33,7 +34,7 @@ func (t *Task) snapshot(b checkpoint.Barrier) error {
 		t.decline(b.ID, fmt.Errorf("task %s is still writing checkpoint %d", t.cfg.ID, t.cut.barrier.ID))
 		return nil
 	}
-	t.cfg.Crash("K5")
+	crashpoint.Hit(crashpoint.AfterFlush)
 	c := &cut{barrier: b, written: make(chan struct{}), snap: checkpoint.TaskSnapshot{
 		Vertex: t.cfg.ID.Vertex, Task: t.cfg.ID.Index, Parallelism: t.cfg.Parallelism, Watermarks: slices.Clone(t.wms)}}
 	if t.cfg.Source != nil {

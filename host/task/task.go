@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/host/clock"
 	"github.com/millrace-io/millrace/operators"
 )
@@ -46,6 +47,7 @@ const (
 	Ack                  // the task's part of a checkpoint is durable
 	Decline              // it could not be made
 	InputEnded           // a source has read everything
+	Committed            // the operators have committed a complete checkpoint
 	Finished             // the final checkpoint is complete, the task is gone
 	Failed
 )
@@ -63,7 +65,6 @@ type Config struct {
 	Linger      time.Duration
 	Clock       clock.Clock
 	Report      func(Event) // called from the task's goroutine and from its snapshot writers; must not block for long
-	Crash       func(point string)
 }
 
 // Task is one running chain.
@@ -262,6 +263,9 @@ func (t *Task) open(ctx context.Context) error {
 			return err
 		}
 	}
+	if t.cfg.Restored != 0 {
+		crashpoint.Hit(crashpoint.MidRestore)
+	}
 	if t.cfg.Source != nil {
 		return t.cfg.Source.Open(t.cfg.Stages[0].Context)
 	}
@@ -276,6 +280,9 @@ func (t *Task) turn(ctx context.Context) (worked bool, err error) {
 	w, err := t.input()
 	if err != nil {
 		return false, err
+	}
+	if w {
+		crashpoint.Hit(crashpoint.AfterEmit)
 	}
 	worked = worked || w
 	busy, err := t.step()
@@ -323,6 +330,7 @@ func (t *Task) control(c Control) error {
 				return fmt.Errorf("operator %s: commit checkpoint %d: %w", s.stage.Node.ID, c.Complete, err)
 			}
 		}
+		t.cfg.Report(Event{Task: t.cfg.ID, Kind: Committed, ID: c.Complete})
 		t.done = t.final != 0 && c.Complete >= t.final
 	}
 	return nil
@@ -395,7 +403,7 @@ func (t *Task) poll() (worked bool, err error) {
 	t.Records.Add(int64(b.Len()))
 	worked = st == operators.PollMore || !b.Empty()
 	if !b.Empty() {
-		t.cfg.Crash("K1")
+		crashpoint.Hit(crashpoint.AfterPoll)
 		if err := t.cfg.Stages[0].Emit(operators.OutputMain, b); err != nil {
 			return false, err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/state"
 )
@@ -193,7 +194,7 @@ func (o *Op) fire(d state.Domain, upTo int64, out operators.Collector) error {
 			tb.Hash = append(tb.Hash, t.Key.Hash)
 		}
 		o.stats.Timers += int64(len(due))
-		o.ctx.Crash("K17")
+		crashpoint.Hit(crashpoint.TimerFired)
 		if err := o.run(kind, tb, nil, out); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/operators"
 )
 
@@ -66,6 +67,9 @@ func (o *Op) run(kind uint32, b *abi.Batch, marks []abi.Mark, out operators.Coll
 			marks = marks[1:]
 		}
 		lo = done
+		if lo < n {
+			crashpoint.Hit(crashpoint.MidBatch)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/operators"
 )
 
@@ -79,7 +80,7 @@ func (o *Op) settle(kind uint32, b *abi.Batch, lo, consumed int, marks []abi.Mar
 	if err := o.storeCells(); err != nil {
 		return fmt.Errorf("operator %s: %w", o.ctx.Operator, err)
 	}
-	o.ctx.Crash("K3")
+	crashpoint.Hit(crashpoint.AfterState)
 	if err := o.env.applyTimers(); err != nil {
 		return fmt.Errorf("operator %s: %w", o.ctx.Operator, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/runs"
 	"github.com/millrace-io/millrace/state/table"
@@ -151,7 +152,9 @@ func (c *cut) publish(ctx context.Context, delta *file) error {
 				l.file = l.spill.file
 			}
 			if !done[l.file] {
-				done[l.file] = true
+				if done[l.file] = true; delta != nil || len(done) > 1 {
+					crashpoint.Hit(crashpoint.MidUpload)
+				}
 				if err := l.file.publish(ctx, c.objects); err != nil {
 					return err
 				}

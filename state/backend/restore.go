@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/runs"
 	"github.com/millrace-io/millrace/state/table"
@@ -34,6 +35,9 @@ func (s *valueStore) restore() error {
 			}
 			f := files[r.Object]
 			if f == nil {
+				if len(files) > 0 {
+					crashpoint.Hit(crashpoint.MidRestoreLoad)
+				}
 				var err error
 				if f, err = openObject(s.ctx, s.cfg.FS, s.cfg.Objects, r); err != nil {
 					return err

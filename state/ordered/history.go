@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/runs"
 )
@@ -224,12 +225,14 @@ func (h *history) publish() (state.StateSnapshot, error) {
 	}
 	h.mu.Unlock()
 	var err error
-	for _, l := range live {
+	for i, l := range live {
+		if i > 0 {
+			crashpoint.Hit(crashpoint.MidUpload)
+		}
 		if err == nil {
 			err = h.hand(l)
 		}
-		i := l.run.Info()
-		snap.Runs = append(snap.Runs, state.Run{Object: l.object, Size: l.size, Lo: l.lo, Hi: l.hi, Count: i.Count})
+		snap.Runs = append(snap.Runs, state.Run{Object: l.object, Size: l.size, Lo: l.lo, Hi: l.hi, Count: l.run.Info().Count})
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -3,6 +3,7 @@ package ordered
 import (
 	"fmt"
 
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/runs"
 )
@@ -21,6 +22,9 @@ func (h *history) restore(put func(comp, value []byte) error) error {
 			l := &liveRun{lo: max(lo, r.Lo), hi: min(hi, r.Hi), object: r.Object, size: r.Size, refs: 1}
 			if l.lo > l.hi {
 				continue
+			}
+			if len(h.live) > 0 {
+				crashpoint.Hit(crashpoint.MidRestoreLoad)
 			}
 			path, err := h.cfg.Objects.Path(h.ctx, r.Object)
 			if err != nil {
