@@ -77,8 +77,8 @@ var cases = []struct {
 	{"identity", "identity", []step{{rec: &abi.Record{Key: []byte("k1"), Time: 1}}, {rec: &abi.Record{Key: []byte("k2"), Value: []byte{}, Time: abi.NoTime,
 		Headers: []abi.Header{{Key: []byte("h")}, {Key: []byte("h"), Value: []byte{}}}}}, {rec: &abi.Record{Value: []byte("v"), Op: abi.OpDelete}}},
 		[]string{"0 k1=null @1", "0 k2= h:null h:", "0 null=v @0 op3"}},
-	{"stateless", "filter_map", []step{rec("k", "\x00\x00\x00\x00\x01\x00\x00\x00p", 1), rec("k", "\x03\x00\x00\x00\x01\x00\x00\x00p", 1)},
-		[]string{"0 k=\x00\x00\x00\x00\x04\x00\x00\x00p @1"}},
+	{"stateless", "filter_map", []step{rec("k", "\x01\x00\x00\x00\x00\x00\x00\x00p", 1), rec("k", "\x04\x00\x00\x00\x01\x00\x00\x00p", 1)},
+		[]string{"0 k=\x04\x00\x00\x00\x00\x00\x00\x00p @1"}},
 }
 
 func TestModulesGiveTheSameInEveryLanguageAndBatch(t *testing.T) {

@@ -15,13 +15,16 @@ type Emit struct {
 
 	start, valueAt int // in the buffer under construction
 	spilled        bool
-	err            error
 }
 
 // Emit starts an output.
 func (c *Ctx) Emit() *Emit {
 	e := &c.emit
-	*e = Emit{c: c, key: c.rec.Key(), time: NoTime}
+	e.c, e.key, e.time = c, c.rec.Key(), NoTime
+	e.output, e.op = 0, Insert
+	if e.headers != nil {
+		e.headers = nil
+	}
 	if c.kind != kindProcessingTimers {
 		e.time = c.rec.Time()
 	}
@@ -61,6 +64,10 @@ func (e *Emit) Headers(hs ...Header) *Emit {
 // Value writes the output with these bytes as value; nil is an empty value. Errors: over the host's
 // limits.
 func (e *Emit) Value(v []byte) error {
+	if f := e.whole(len(v)); f != nil {
+		copy(f[len(f)-len(v):], v)
+		return nil
+	}
 	e.open()
 	e.push(v)
 	return e.close(flagValue)
@@ -68,11 +75,48 @@ func (e *Emit) Value(v []byte) error {
 
 // Parts writes the output with these pieces, one after the other, as value.
 func (e *Emit) Parts(pieces ...[]byte) error {
+	n := 0
+	for _, p := range pieces {
+		n += len(p)
+	}
+	if f := e.whole(n); f != nil {
+		f = f[len(f)-n:]
+		for _, p := range pieces {
+			f = f[copy(f, p):]
+		}
+		return nil
+	}
 	e.open()
 	for _, p := range pieces {
 		e.push(p)
 	}
 	return e.close(flagValue)
+}
+
+// whole is the short way: header and key of a frame with n bytes of value, whose place is left to the
+// caller; nil if it does not fit the buffer or has headers.
+func (e *Emit) whole(n int) []byte {
+	c := e.c
+	at := frameHeader + len(e.key)
+	size := at + n
+	if size > len(c.out)-c.pos || e.headers != nil {
+		return nil
+	}
+	f := c.out[c.pos : c.pos+size]
+	c.pos += size
+	c.frames++
+	h, r := f[:frameHeader], c.rec.frame[:frameHeader]
+	flags := uint64(flagValue)
+	if e.key != nil {
+		flags |= uint64(flagKey)
+	}
+	le.PutUint64(h, uint64(size)|flags<<32|uint64(e.op)<<40|uint64(e.output)<<48)
+	le.PutUint64(h[frameTime:], uint64(e.time))
+	le.PutUint64(h[frameKeyLen:], uint64(len(e.key))|uint64(n)<<32)
+	le.PutUint64(h[frameSplit:], uint64(le.Uint32(r[frameSplit:]))|uint64(c.index)<<32)
+	le.PutUint64(h[frameOffset:], le.Uint64(r[frameOffset:]))
+	copy(f[frameHeader:], e.key)
+	return f
 }
 
 // Text writes the output with this text as value.
@@ -215,6 +259,15 @@ func (c *Ctx) Forward(rec Record) error { return c.forward(rec, 0) }
 func (c *Ctx) ForwardTo(o *Output, rec Record) error { return c.forward(rec, o.index) }
 
 func (c *Ctx) forward(rec Record, output uint8) error {
+	if n := len(rec.frame); n <= len(c.out)-c.pos {
+		f := c.out[c.pos : c.pos+n]
+		copy(f, rec.frame)
+		f[frameOutput] = output
+		le.PutUint32(f[frameCause:], c.index)
+		c.pos += n
+		c.frames++
+		return nil
+	}
 	e := &c.emit
 	*e = Emit{c: c, start: c.pos}
 	e.push(rec.frame)

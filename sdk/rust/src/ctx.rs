@@ -38,6 +38,7 @@ pub struct Ctx {
     slots: Vec<Slot>,
     pending: Vec<u8>,
     mark: u32,
+    broken: bool, // never
     pub(crate) spill: Vec<u8>,
     pub(crate) scratch: Vec<u8>, // values of host calls
 }
@@ -60,6 +61,7 @@ impl Ctx {
             slots: Vec::new(),
             pending: Vec::new(),
             mark: 0,
+            broken: false,
             spill: Vec::new(),
             scratch: Vec::new(),
         }
@@ -97,6 +99,21 @@ impl Ctx {
     #[inline(always)]
     pub(crate) unsafe fn word(&self, at: usize) -> u32 {
         read!(u32, self.block, at)
+    }
+
+    /// A branch that leaves the loop's head and comes back: such a loop is not rotated.
+    #[inline(always)]
+    pub(crate) fn anchor(&mut self) {
+        // Volatile, so that it is not known to be false.
+        if unsafe { core::ptr::read_volatile(&self.broken) } {
+            self.mend();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn mend(&mut self) {
+        self.broken = false;
     }
 
     #[inline(always)]

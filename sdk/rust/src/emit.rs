@@ -69,12 +69,46 @@ impl<'c> Emit<'c> {
     /// Writes the output with these bytes as value. Errors: over the host's limits.
     #[inline(always)]
     pub fn value(self, value: &[u8]) -> Result<()> {
-        self.build(abi::FLAG_VALUE, |b| b.push(value))
+        self.parts(&[value])
     }
 
     /// Writes the output with these pieces, one after the other, as value.
     #[inline(always)]
     pub fn parts(self, pieces: &[&[u8]]) -> Result<()> {
+        let key = self.key.unwrap_or(&[]);
+        let value_len = pieces.iter().map(|p| p.len()).sum::<usize>();
+        let size = abi::FRAME_HEADER + key.len() + value_len;
+        if size > self.ctx.space() || !self.headers.is_empty() {
+            return self.slow_parts(pieces);
+        }
+        let flags = abi::FLAG_VALUE | if self.key.is_some() { abi::FLAG_KEY } else { 0 };
+        let (split, offset) = self.ctx.current().position();
+        let words = [
+            size as u64 | (flags as u64) << 32 | (self.op as u64) << 40 | (self.output as u64) << 48,
+            self.time as u64,
+            key.len() as u64 | (value_len as u64) << 32,
+            split as u64 | (self.ctx.index() as u64) << 32,
+            offset,
+        ];
+        // The space was compared with the size of all that is written here.
+        unsafe {
+            let mut at = self.ctx.out_end();
+            for w in words {
+                (at as *mut u64).write_unaligned(w.to_le());
+                at = at.add(8);
+            }
+            at = append(at, key);
+            for p in pieces {
+                at = append(at, p);
+            }
+        }
+        self.ctx.advance(size);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow_parts(self, pieces: &[&[u8]]) -> Result<()> {
         self.build(abi::FLAG_VALUE, |b| pieces.iter().for_each(|p| b.push(p)))
     }
 
@@ -138,6 +172,41 @@ impl<'c> Emit<'c> {
         buf.finish()
     }
 }
+
+/// Copies `b` to `at` and returns the place behind it. Short pieces go by words: a bulk copy is a call
+/// of the engine's runtime.
+///
+/// # Safety
+/// There are `b.len()` bytes at `at`, and `b` is elsewhere.
+#[inline(always)]
+unsafe fn append(at: *mut u8, b: &[u8]) -> *mut u8 {
+    let (n, from) = (b.len(), b.as_ptr());
+    let word = |i: usize| (at.add(i) as *mut u64).write_unaligned((from.add(i) as *const u64).read_unaligned());
+    // From both ends, overlapping in the middle: no loop, whose head would be charged.
+    if n <= 16 && n >= 8 {
+        word(0);
+        word(n - 8);
+    } else if n <= 32 && n > 16 {
+        word(0);
+        word(8);
+        word(n - 16);
+        word(n - 8);
+    } else if n <= SHORT && n > 32 {
+        word(0);
+        word(8);
+        word(16);
+        word(24);
+        word(n - 32);
+        word(n - 24);
+        word(n - 16);
+        word(n - 8);
+    } else {
+        core::ptr::copy_nonoverlapping(from, at, n);
+    }
+    at.add(n)
+}
+
+const SHORT: usize = 64;
 
 /// What [`Emit::key`] takes.
 pub trait IntoKey<'a> {

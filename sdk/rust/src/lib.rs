@@ -84,7 +84,7 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::describe::describe;
-    pub use crate::module::{alloc_buffer, process};
+    pub use crate::module::{alloc_buffer, each_record, each_timer, process};
     pub use alloc::format;
 
     /// Runs a call on the instance's one context.

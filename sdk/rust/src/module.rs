@@ -66,11 +66,14 @@ pub struct FunctionDesc {
 pub struct Function {
     /// what it says of itself
     pub desc: FunctionDesc,
-    /// handles one record
-    pub on_record: fn(&mut Ctx, &Record<'_>) -> Result<()>,
-    /// handles one timer
-    pub on_timer: Option<fn(&mut Ctx, &Timer<'_>) -> Result<()>>,
+    /// handles records from the first index to below the second, returns where it stopped
+    pub records: Loop,
+    /// the same for timers
+    pub timers: Option<Loop>,
 }
+
+/// A loop over the records or timers of a call block.
+pub type Loop = unsafe fn(&mut Ctx, u32, u32) -> u32;
 
 /// A module: what [`module!`](crate::module) makes as `MODULE`.
 pub struct Module {
@@ -123,15 +126,9 @@ pub unsafe fn process(module: &Module, ctx: &mut Ctx, block: *mut u8, out: *mut 
     ctx.enter(block, out, cap);
     let n = ctx.word(abi::BLOCK_N);
     let function = &module.functions[ctx.word(abi::BLOCK_FUNCTION) as usize];
-    let consumed = match (ctx.word(abi::BLOCK_KIND), function.on_timer) {
-        (abi::KIND_RECORDS, _) => {
-            let user = function.on_record;
-            each(ctx, first, n, |ctx| user(ctx, &ctx.current()))
-        }
-        (kind, Some(user)) => {
-            let domain = if kind == abi::KIND_EVENT_TIMERS { Domain::Event } else { Domain::Processing };
-            each(ctx, first, n, |ctx| user(ctx, &Timer { rec: ctx.current(), domain }))
-        }
+    let consumed = match (ctx.word(abi::BLOCK_KIND), function.timers) {
+        (abi::KIND_RECORDS, _) => (function.records)(ctx, first, n),
+        (_, Some(timers)) => timers(ctx, first, n),
         (_, None) => panic!("a timer is due in {}, which has no on_timer", function.desc.name),
     };
     ctx.leave(out, consumed);
@@ -143,12 +140,14 @@ pub unsafe fn process(module: &Module, ctx: &mut Ctx, block: *mut u8, out: *mut 
 }
 
 /// The loop. The exit test comes after `next`, so that the loop's head is billed to no record, and all
-/// its conditions are evaluated each time, so that the bill is the same for every cut. `step` calls the
-/// user's function in a frame of its own.
+/// its conditions are evaluated each time, so that the bill is the same for every cut. The anchor keeps
+/// the compiler from rotating the loop, which would bill a call's first record for what it hoists.
+/// `step` calls the user's function in a frame of its own.
 #[inline(always)]
 unsafe fn each(ctx: &mut Ctx, first: u32, n: u32, step: impl Fn(&mut Ctx) -> Result<()>) -> u32 {
     let mut i = first;
     loop {
+        ctx.anchor();
         let stop = host::next(i);
         let full = (ctx.space() < RESERVE) & (i > first);
         if (stop != 0) | (i >= n) | full {
@@ -162,6 +161,29 @@ unsafe fn each(ctx: &mut Ctx, first: u32, n: u32, step: impl Fn(&mut Ctx) -> Res
         }
         i += 1;
     }
+}
+
+/// The loop over records; `user` is called directly, in a frame of its own.
+///
+/// # Safety
+/// Between `enter` and `leave` of a call.
+#[inline(always)]
+pub unsafe fn each_record(
+    ctx: &mut Ctx,
+    first: u32,
+    n: u32,
+    user: impl Fn(&mut Ctx, &Record<'_>) -> Result<()>,
+) -> u32 {
+    each(ctx, first, n, |ctx| user(ctx, &ctx.current()))
+}
+
+/// The loop over timers.
+///
+/// # Safety
+/// As `each_record`.
+pub unsafe fn each_timer(ctx: &mut Ctx, first: u32, n: u32, user: impl Fn(&mut Ctx, &Timer<'_>) -> Result<()>) -> u32 {
+    let domain = if ctx.word(abi::BLOCK_KIND) == abi::KIND_EVENT_TIMERS { Domain::Event } else { Domain::Processing };
+    each(ctx, first, n, |ctx| user(ctx, &Timer { rec: ctx.current(), domain }))
 }
 
 /// A buffer for the host that lives as long as the instance, 16-aligned.
@@ -313,8 +335,8 @@ macro_rules! __function {
 
             pub(super) const FUNCTION: $crate::Function = $crate::Function {
                 desc: DESC,
-                on_record: record,
-                on_timer: $crate::__timer!($(timer $on_timer)?),
+                records: |ctx, first, n| unsafe { $crate::__private::each_record(ctx, first, n, record) },
+                timers: $crate::__timer!($(timer $on_timer)?),
             };
         }
     };
@@ -338,6 +360,6 @@ macro_rules! __timer {
         None
     };
     ($wrapper:ident $user:path) => {
-        Some($wrapper)
+        Some(|ctx, first, n| unsafe { $crate::__private::each_timer(ctx, first, n, $wrapper) })
     };
 }

@@ -66,6 +66,7 @@ impl<'a> Record<'a> {
     }
 
     /// The whole frame, as the host wrote it.
+    #[inline(always)]
     pub fn frame(&self) -> &'a [u8] {
         self.frame
     }
@@ -116,6 +117,7 @@ impl<'a> Record<'a> {
     }
 
     /// The changelog operation.
+    #[inline(always)]
     pub fn op(&self) -> Op {
         match read!(u8, self.base(), abi::FRAME_OP) {
             abi::OP_UPDATE_BEFORE => Op::UpdateBefore,
@@ -126,11 +128,13 @@ impl<'a> Record<'a> {
     }
 
     /// The input's number, for functions with several inputs.
+    #[inline(always)]
     pub fn input(&self) -> u8 {
         read!(u8, self.base(), abi::FRAME_OUTPUT)
     }
 
     /// Where the record came from: (split, offset in it).
+    #[inline(always)]
     pub fn position(&self) -> (u32, u64) {
         (read!(u32, self.base(), abi::FRAME_SPLIT), read!(u64, self.base(), abi::FRAME_OFFSET))
     }

@@ -1,7 +1,7 @@
 //! Filter and map for throughput: drops a quarter of the records, rewrites the rest.
 //!
-//! The value is u32 kind, u32 amount (little endian), payload. Records with kind % 4 == 3 or a value
-//! under 8 bytes are dropped; the others go on with amount * 3 + 1, wrapping, and the same payload.
+//! The value begins with a u64, little endian. Records where it is a multiple of 4, and those with fewer
+//! than 8 bytes, are dropped; of the others it becomes n * 3 + 1, wrapping, and the rest stays.
 
 use millrace::prelude::*;
 
@@ -11,17 +11,20 @@ millrace::module! {
     filter keep { on_record: keep },
 }
 
+fn number(rec: &Record) -> Option<u64> {
+    let n = rec.value()?.get(..8)?.try_into().map(u64::from_le_bytes).ok()?;
+    Some(n).filter(|n| n % 4 != 0)
+}
+
 fn filter_map(ctx: &mut Ctx, rec: &Record) -> Result<()> {
-    let v = match rec.value() {
-        Some(v) if v.len() >= 8 && v[0] % 4 != 3 => v,
-        _ => return Ok(()),
-    };
-    let amount = u32::from_le_bytes([v[4], v[5], v[6], v[7]]).wrapping_mul(3).wrapping_add(1);
-    ctx.emit().parts(&[&v[..4], &amount.to_le_bytes(), &v[8..]])
+    match (number(rec), rec.value()) {
+        (Some(n), Some(v)) => ctx.emit().parts(&[&n.wrapping_mul(3).wrapping_add(1).to_le_bytes(), &v[8..]]),
+        _ => Ok(()),
+    }
 }
 
 fn keep(_: &mut Ctx, rec: &Record) -> bool {
-    matches!(rec.value(), Some(v) if v.len() >= 8 && v[0] % 4 != 3)
+    number(rec).is_some()
 }
 
 #[cfg(test)]
@@ -29,25 +32,22 @@ mod tests {
     use super::*;
     use millrace::testing::{Harness, Input};
 
-    fn record(kind: u32, amount: u32) -> Input {
-        let mut v = kind.to_le_bytes().to_vec();
-        v.extend_from_slice(&amount.to_le_bytes());
-        v.extend_from_slice(b"payload");
-        Input::value(v).key("k")
+    fn record(n: u64) -> Input {
+        Input::value([&n.to_le_bytes()[..], b"payload"].concat()).key("k")
     }
 
     #[test]
     fn three_of_four_pass_and_change() {
         let mut h = Harness::new(&MODULE, "filter_map");
-        h.send_batch(&[record(0, 1), record(1, 2), record(2, u32::MAX), record(3, 4), Input::value("short")]);
+        h.send_batch(&[record(4), record(1), record(2), record(u64::MAX), Input::value("short")]);
         let got: Vec<_> = h.outputs().into_iter().map(|o| o.record.value).collect();
-        assert_eq!(got, [record(0, 4).value, record(1, 7).value, record(2, u32::MAX - 1).value]);
+        assert_eq!(got, [record(4).value, record(7).value, record(u64::MAX - 1).value]);
     }
 
     #[test]
     fn the_filter_keeps_records_as_they_are() {
         let mut h = Harness::new(&MODULE, "keep");
-        h.send_batch(&[record(2, 1), record(3, 2), Input::null()]);
-        assert_eq!(h.outputs().into_iter().map(|o| o.record.value).collect::<Vec<_>>(), [record(2, 1).value]);
+        h.send_batch(&[record(2), record(8), Input::null()]);
+        assert_eq!(h.outputs().into_iter().map(|o| o.record.value).collect::<Vec<_>>(), [record(2).value]);
     }
 }
