@@ -39,6 +39,9 @@ type part struct {
 	durable atomic.Bool // the rename is
 }
 
+// withdrawnPrefix marks what was taken back, beside what is staged.
+const withdrawnPrefix = "withdrawn-"
+
 func partName(task int, seq int64) string { return fmt.Sprintf("part-%04d-%08d.ndjson", task, seq) }
 
 func parsePart(name string) (task int, seq int64, ok bool) {
@@ -110,6 +113,10 @@ func (p *parts) refuseForeign() error {
 		switch {
 		case len(p.sink.ctx.Restored) == 0:
 			return fmt.Errorf("%w: %s is there before this job has written anything; move it away, or name another path", operators.ErrNotOurs, filepath.Join(p.folder, n))
+		case seq >= p.seq && p.sink.ctx.Withdraw:
+			if err := p.sink.withdraw(filepath.Join(p.folder, n), filepath.Join(p.stage, withdrawnPrefix+n)); err != nil {
+				return err
+			}
 		case seq >= p.seq:
 			return fmt.Errorf("%w: %s was published after the checkpoint to start from; withdraw it, or start from the last checkpoint", operators.ErrNotOurs, filepath.Join(p.folder, n))
 		}

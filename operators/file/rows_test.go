@@ -291,3 +291,5 @@ func TestBinary(t *testing.T) {
 		t.Errorf("cut off: %v", err)
 	}
 }
+
+func keyOf(fields ...string) *operators.KeyByNode { return &operators.KeyByNode{Fields: fields} }

@@ -82,7 +82,13 @@ func (o *single) restore(dir string, staged []checkpoint.StagedFile) (err error)
 		o.sink.end, o.done = true, true
 		return o.sink.disk.syncDir(filepath.Dir(o.final))
 	}
-	if _, err := o.sink.disk.stat(o.final); err == nil {
+	if _, err := o.sink.disk.stat(o.final); err == nil && o.sink.ctx.Withdraw {
+		if _, err := o.sink.disk.stat(o.stage); err != nil { // its beginning is what the checkpoint had staged
+			if err := o.sink.withdraw(o.final, o.stage); err != nil {
+				return err
+			}
+		}
+	} else if err == nil {
 		return fmt.Errorf("%w: %s is there, but this job has not finished writing it", operators.ErrNotOurs, o.final)
 	}
 	st, err := o.sink.disk.stat(o.stage)

@@ -211,6 +211,15 @@ func (s *Sink) republish(dir string, f checkpoint.StagedFile, final string) erro
 	return nil
 }
 
+// withdraw takes published output out of the readers' sight, and keeps it.
+func (s *Sink) withdraw(final, kept string) error {
+	if err := s.disk.rename(final, kept); err != nil {
+		return err
+	}
+	s.ctx.Log.Warn("output withdrawn", "operator", s.ctx.Operator, "file", final, "kept", kept)
+	return s.disk.syncDir(filepath.Dir(final))
+}
+
 // checkFolder makes sure that path is a folder, made if it is not there.
 func (s *Sink) checkFolder(path string) error {
 	if st, err := s.disk.stat(path); err == nil && !st.IsDir() {

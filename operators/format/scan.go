@@ -55,6 +55,8 @@ type Scanner struct {
 
 type branch struct {
 	names [][]byte
+	sure  []bool  // the name holds only bytes that stand for themselves in JSON
+	next  int     // the name to expect: lines mostly repeat their order
 	slots [][]int // wanted as itself
 	kids  []*branch
 }
@@ -78,6 +80,7 @@ func (t *branch) add(path []string, slot int) {
 	if at < 0 {
 		at = len(t.names)
 		t.names = append(t.names, []byte(path[0]))
+		t.sure = append(t.sure, isPlain(path[0]))
 		t.slots = append(t.slots, nil)
 		t.kids = append(t.kids, nil)
 	}
@@ -120,6 +123,7 @@ func (s *Scanner) Scan(line []byte, out []Value) error {
 		}
 		return s.failure(i)
 	}
+	s.root.next = 0
 	if i = s.object(line, i+1, s.root, 1); i < 0 {
 		return s.err
 	}
@@ -163,16 +167,10 @@ func (s *Scanner) object(b []byte, i int, t *branch, depth int) int {
 		if i >= len(b) || b[i] != '"' {
 			return s.fail(i, "expected a field name")
 		}
-		from := i + 1
-		end, escaped := s.text(b, from)
-		if end < 0 {
+		at := -1
+		if i, at = s.name(b, i+1, t); i < 0 {
 			return -1
 		}
-		name := b[from : end-1]
-		if escaped && t != nil {
-			name = AppendUnescaped(nil, name)
-		}
-		i = end
 		if i < len(b) && b[i] != ':' {
 			i = space(b, i)
 		}
@@ -182,10 +180,6 @@ func (s *Scanner) object(b []byte, i int, t *branch, depth int) int {
 		i++
 		if i < len(b) && b[i] <= ' ' {
 			i = space(b, i)
-		}
-		at := -1
-		if t != nil {
-			at = t.find(name)
 		}
 		if at < 0 {
 			i = s.skip(b, i, depth)
@@ -214,6 +208,39 @@ func (s *Scanner) object(b []byte, i int, t *branch, depth int) int {
 	}
 }
 
+// name reads a field's name from behind its quote to behind its end, and finds which of t's it is.
+func (s *Scanner) name(b []byte, i int, t *branch) (end, at int) {
+	if t != nil && t.next < len(t.names) && t.sure[t.next] {
+		n := t.names[t.next]
+		if e := i + len(n); e < len(b) && b[e] == '"' && string(b[i:e]) == string(n) {
+			at = t.next
+			t.next++
+			return e + 1, at
+		}
+	}
+	end, escaped := s.text(b, i)
+	if end < 0 || t == nil {
+		return end, -1
+	}
+	name := b[i : end-1]
+	if escaped {
+		name = AppendUnescaped(nil, name)
+	}
+	if at = t.find(name); at >= 0 {
+		t.next = at + 1
+	}
+	return end, at
+}
+
+func isPlain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if !plain[s[i]] {
+			return false
+		}
+	}
+	return true
+}
+
 func (t *branch) find(name []byte) int {
 	for i, n := range t.names {
 		if len(n) == len(name) && bytes.Equal(n, name) {
@@ -227,6 +254,7 @@ func (t *branch) find(name []byte) int {
 func (s *Scanner) wanted(b []byte, i int, t *branch, at, depth int) int {
 	if kid := t.kids[at]; kid != nil {
 		kid.clear(s.out)
+		kid.next = 0
 		if i < len(b) && b[i] == '{' {
 			end := s.object(b, i+1, kid, depth+1)
 			if end >= 0 {

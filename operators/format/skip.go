@@ -11,10 +11,14 @@ var plain = func() (t [256]bool) {
 // text reads a string from behind its opening quote to behind the closing one.
 func (s *Scanner) text(b []byte, i int) (end int, escaped bool) {
 	for {
-		for i < len(b) && plain[b[i]] {
-			i++
+		if i > len(b) {
+			return s.fail(i, "the string is cut off"), escaped
 		}
-		if i >= len(b) {
+		rest, n := b[i:], 0
+		for n < len(rest) && plain[rest[n]] {
+			n++
+		}
+		if i += n; i >= len(b) {
 			return s.fail(i, "the string is cut off"), escaped
 		}
 		if b[i] == '"' {

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -257,4 +258,25 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("graph %v, error %v", g != nil, err)
 		}
 	})
+}
+
+// TestGraphIsSerialisable: a worker in another process gets the graph as JSON.
+func TestGraphIsSerialisable(t *testing.T) {
+	text, err := os.ReadFile("testdata/flights.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := good(t, string(text))
+	b, err := json.Marshal(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back operators.Graph
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(&back)
+	if err != nil || string(again) != string(b) {
+		t.Errorf("the graph changed on its way:\n%s\n%s, %v", b, again, err)
+	}
 }
