@@ -28,7 +28,6 @@ pub struct Ctx {
     keys: *const u8, // null: not keyed
     kind: u32,
     i: u32,
-    key: u32,
     frame: *const u8,
     out: *mut u8, // first output frame
     cap: usize,
@@ -51,7 +50,6 @@ impl Ctx {
             keys: core::ptr::null(),
             kind: 0,
             i: 0,
-            key: NO_KEY,
             frame: core::ptr::null(),
             out: core::ptr::null_mut(),
             cap: 0,
@@ -121,7 +119,16 @@ impl Ctx {
         self.i = i;
         let at = 4 * i as usize;
         self.frame = self.block.add(read!(u32, self.offsets, at) as usize);
-        self.key = if self.keys.is_null() { NO_KEY } else { read!(u32, self.keys, at) };
+    }
+
+    /// The current key's index. Looked up where it is needed: functions without state never do.
+    #[inline(always)]
+    fn key(&self) -> u32 {
+        if self.keys.is_null() {
+            NO_KEY
+        } else {
+            read!(u32, self.keys, 4 * self.i as usize)
+        }
     }
 
     /// Writes back what the record changed.
@@ -132,7 +139,7 @@ impl Ctx {
             self.dirty &= self.dirty - 1;
             let slot = &self.slots[s];
             unsafe {
-                let cell = self.block.add(slot.base as usize + self.key as usize * slot.stride as usize);
+                let cell = self.block.add(slot.base as usize + self.key() as usize * slot.stride as usize);
                 let flags = cell.add(4) as *mut u32;
                 if slot.pending_len == CLEARED {
                     flags.write(abi::CELL_CHANGED.to_le());
@@ -218,7 +225,7 @@ impl Ctx {
     #[inline(always)]
     pub(crate) fn cell(&self, s: usize) -> Result<Option<&[u8]>> {
         let slot = match self.slots.get(s) {
-            Some(slot) if self.key != NO_KEY => slot,
+            Some(slot) if self.key() != NO_KEY => slot,
             _ => return Err(self.no_cell()),
         };
         if self.dirty & (1 << s) != 0 {
@@ -229,7 +236,7 @@ impl Ctx {
             return Ok(Some(&self.pending[at..at + slot.pending_len as usize]));
         }
         unsafe {
-            let cell = self.block.add(slot.base as usize + self.key as usize * slot.stride as usize);
+            let cell = self.block.add(slot.base as usize + self.key() as usize * slot.stride as usize);
             if read!(u32, cell, 4) & abi::CELL_PRESENT == 0 {
                 return Ok(None);
             }
@@ -240,7 +247,7 @@ impl Ctx {
 
     #[inline(always)]
     pub(crate) fn set_cell(&mut self, s: usize, v: &[u8]) -> Result<()> {
-        let key = self.key;
+        let key = self.key();
         let slot = match self.slots.get_mut(s) {
             Some(slot) if key != NO_KEY => slot,
             _ => return Err(self.no_cell()),
@@ -256,7 +263,7 @@ impl Ctx {
     }
 
     pub(crate) fn clear_cell(&mut self, s: usize) -> Result<()> {
-        let key = self.key;
+        let key = self.key();
         match self.slots.get_mut(s) {
             Some(slot) if key != NO_KEY => slot.pending_len = CLEARED,
             _ => return Err(self.no_cell()),
@@ -267,7 +274,7 @@ impl Ctx {
 
     #[cold]
     fn no_cell(&self) -> Error {
-        if self.key == NO_KEY {
+        if self.key() == NO_KEY {
             return Error::msg("state without a current key: the function is not keyed");
         }
         Error::msg("state of another function of the module")
