@@ -70,6 +70,7 @@ const (
 	TypeString  FieldType = "string" // UTF-8
 	TypeBytes   FieldType = "bytes"
 	TypeTime    FieldType = "timestamp" // int64 ms since 1970 UTC
+	TypeJSON    FieldType = "json"      // UTF-8 JSON text, as a string: lists that native operators make
 )
 
 // Field is a named column of a typed row.

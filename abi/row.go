@@ -122,12 +122,12 @@ func (r Row) check(i int, f Field) error {
 		if v > 1 {
 			return fmt.Errorf("%w: column %s: bool is %d, want 0 or 1", ErrRow, f.Name, v)
 		}
-	case TypeString, TypeBytes:
+	case TypeString, TypeBytes, TypeJSON:
 		at, l := v&math.MaxUint32, v>>32
 		if at < uint64(RowFixed(r.n)) || at+l > uint64(len(r.b)) {
 			return fmt.Errorf("%w: column %s: bytes %d to %d, want %d to %d", ErrRow, f.Name, at, at+l, RowFixed(r.n), len(r.b))
 		}
-		if f.Type == TypeString && !utf8.Valid(r.b[at:at+l]) {
+		if f.Type != TypeBytes && !utf8.Valid(r.b[at:at+l]) {
 			return fmt.Errorf("%w: column %s: not UTF-8", ErrRow, f.Name)
 		}
 	default:

@@ -36,6 +36,7 @@ const (
 	NodeGuest  NodeKind = "guest" // map, filter, flat_map, process
 	NodeKeyBy  NodeKind = "key_by"
 	NodeUnion  NodeKind = "union"
+	NodeWindow NodeKind = "window"
 	NodeSink   NodeKind = "sink"
 )
 
@@ -59,6 +60,7 @@ type Node struct {
 	Guest  *GuestNode  `json:"guest,omitempty"`
 	KeyBy  *KeyByNode  `json:"key_by,omitempty"`
 	Sink   *SinkNode   `json:"sink,omitempty"`
+	Window *WindowNode `json:"window,omitempty"`
 }
 
 // Edge says where an input comes from.

@@ -72,7 +72,7 @@ func readField(row []byte, t abi.FieldType, i, n int) (f rowField, err error) {
 		return rowField{null: true}, nil
 	}
 	f.bits = binary.LittleEndian.Uint64(row[nulls+8*i:])
-	if t == abi.TypeString || t == abi.TypeBytes {
+	if t == abi.TypeString || t == abi.TypeBytes || t == abi.TypeJSON {
 		off, l := f.bits&math.MaxUint32, f.bits>>32
 		if off+l > uint64(len(row)) {
 			return f, fmt.Errorf("field %d: bytes %d to %d of a row of %d", i, off, off+l, len(row))
@@ -94,6 +94,8 @@ func appendField(dst []byte, t abi.FieldType, f rowField) []byte {
 		return strconv.AppendBool(dst, f.bits != 0)
 	case abi.TypeString:
 		return AppendString(dst, f.b)
+	case abi.TypeJSON:
+		return append(dst, f.b...)
 	case abi.TypeBytes:
 		dst = append(dst, '"')
 		dst = base64.StdEncoding.AppendEncode(dst, f.b)
@@ -141,7 +143,7 @@ func (e *RowEncoder) Append(dst, row []byte) ([]byte, error) {
 // appendKeyField appends the key bytes of a row's field: text as it is, numbers in decimal.
 func appendKeyField(dst []byte, t abi.FieldType, f rowField) []byte {
 	switch t {
-	case abi.TypeString, abi.TypeBytes:
+	case abi.TypeString, abi.TypeBytes, abi.TypeJSON:
 		return append(dst, f.b...)
 	case abi.TypeFloat64:
 		return AppendFloat(dst, positiveZero(math.Float64frombits(f.bits)))

@@ -69,7 +69,7 @@ func (p *projection) project(v []byte) ([]byte, error) {
 			continue
 		}
 		slot := le.Uint64(v[src+8*j:])
-		if t := p.to[i].Type; t == abi.TypeString || t == abi.TypeBytes {
+		if t := p.to[i].Type; t == abi.TypeString || t == abi.TypeBytes || t == abi.TypeJSON {
 			off, n := slot&0xffffffff, slot>>32
 			if off+n > uint64(len(v)) {
 				return nil, fmt.Errorf("field %s lies at %d..%d of a row of %d bytes", p.to[i].Name, off, off+n, len(v))
