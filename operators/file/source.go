@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-io/millrace/abi"
@@ -28,7 +29,8 @@ type Source struct {
 	cfg    *operators.FileSource
 	ctx    *operators.Context
 	in     *operators.Intake
-	all    []checkpoint.SplitPosition // of every task, for names
+	all    []checkpoint.SplitPosition                 // of every task
+	known  atomic.Pointer[[]checkpoint.SplitPosition] // all, for Describe
 	splits []*split
 	cur    int
 	ready  chan struct{}
@@ -64,6 +66,7 @@ func (s *Source) Open(ctx *operators.Context) error {
 	if err := s.resolve(); err != nil {
 		return err
 	}
+	s.known.Store(&s.all)
 	for i, p := range s.all {
 		if i%ctx.Parallelism != ctx.Task {
 			continue
@@ -307,14 +310,17 @@ func (s *Source) Rejected() *abi.Batch { return s.in.Rejected() }
 // Counters implements operators.Counted.
 func (s *Source) Counters() map[string]int64 { return s.in.Counters() }
 
-// Describe implements operators.Source. For lines it counts, so it is for messages only.
+// Describe implements operators.Source. For lines it counts, so it is for messages only. Other tasks call
+// it too, also before this one is open: then, and for a split that is not there, it knows nothing, "".
 func (s *Source) Describe(p abi.Position) string {
-	for _, sp := range s.all {
-		if sp.Index == p.Split {
-			return s.describe(sp.Split, p.Offset)
+	if known := s.known.Load(); known != nil {
+		for _, sp := range *known {
+			if sp.Index == p.Split {
+				return s.describe(sp.Split, p.Offset)
+			}
 		}
 	}
-	return fmt.Sprintf("split %d, offset %d", p.Split, p.Offset)
+	return ""
 }
 
 func (s *Source) describe(name string, offset uint64) string {

@@ -51,6 +51,24 @@ func TestLinesOfFiles(t *testing.T) {
 	}
 }
 
+// TestASourceThatIsNotOpenDescribesNothing: a record that fails in another task may come from a source whose
+// first task opens late; the name has to come from one that is open.
+func TestASourceThatIsNotOpenDescribesNothing(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.ndjson", "{\"n\":1}\n")
+	s := NewSource(sourceNode(dir, "a.ndjson"))
+	if d := s.Describe(abi.Position{}); d != "" {
+		t.Errorf("before it is open: %q", d)
+	}
+	r := operatortest.OpenSource(t, s, operatortest.Context(t, "in", ""))
+	if d := r.Source.Describe(abi.Position{}); d != "a.ndjson:1 (byte 0)" {
+		t.Errorf("open: %q", d)
+	}
+	if d := r.Source.Describe(abi.Position{Split: 7}); d != "" {
+		t.Errorf("a split that is not there: %q", d)
+	}
+}
+
 func bigInput(t *testing.T, dir string, files, lines int, seed uint64) (names []string) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	for f := range files {
