@@ -226,11 +226,10 @@ func TestOtherFaults(t *testing.T) {
 	}
 	k.reset()
 	k.env.On = func(call string) {
-		var m map[string]int
-		m[call] = 1
+		panic("no such entry: " + call)
 	}
 	f = k.fault(guestop.FaultTimeout, 1, "eb", "x"+u32(4, 0))
-	if !strings.Contains(f.Message, "a host call panicked: assignment to entry in nil map") || len(f.Stack) == 0 || strings.Contains(strings.Join(f.Stack, " "), "goroutine") {
+	if !strings.Contains(f.Message, "a host call panicked: no such entry: ") || len(f.Stack) == 0 || strings.Contains(strings.Join(f.Stack, " "), "goroutine") {
 		t.Errorf("message %q, stack %q", f.Message, f.Stack)
 	}
 	k.env.On = nil

@@ -80,7 +80,6 @@ type world struct {
 	hasher  state.Hasher
 	kind    string
 	tasks   []*Backend
-	opened  int
 
 	model [2]map[string]string
 	cuts  [][]state.Frozen

@@ -108,13 +108,3 @@ func (m *model) due(task int, owns func(k string) bool, d state.Domain, upTo int
 	}
 	return out
 }
-
-// count is the number of live timers of a key in both domains.
-func (m *model) count(k string) (n int) {
-	for t := range m.timers {
-		if t.key == k {
-			n++
-		}
-	}
-	return n
-}
