@@ -31,13 +31,15 @@ func TestTheTemplateUsesWhatATrialFills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text strings.Builder
-	if err := tpl.Execute(&text, drive.Pipeline{Input: "IN", Output: "OUT", State: "STATE", Modules: "MOD", Parallelism: 3}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"IN", "OUT", "MOD", "parallelism: 3"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("%s is not in the pipeline", want)
+	for _, v := range variants {
+		var text strings.Builder
+		if err := tpl.Execute(&text, drive.Pipeline{Variant: v, Input: "IN", Output: "OUT", Rejected: "BAD", Dead: "DEAD", Modules: "MOD"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"IN", "OUT", "BAD", "DEAD", "MOD", "state: " + v.State, "memory: \"" + v.Memory} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%s: %s is not in the pipeline", v.Name, want)
+			}
 		}
 	}
 }

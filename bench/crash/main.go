@@ -35,7 +35,9 @@ type options struct {
 	random      int
 	points      int
 	records     int
+	variant     string
 	parallelism int
+	memory      string
 	binary      string
 	scratch     string
 	keep        bool
@@ -48,8 +50,10 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "points to kill at, separated by commas; \"random\" for random kills")
 	flag.IntVar(&o.points, "points", kills, "kills at each crash point")
 	flag.IntVar(&o.random, "random", 10*kills, "kills at random times")
-	flag.IntVar(&o.records, "records", 200_000, "input records of one trial")
-	flag.IntVar(&o.parallelism, "parallelism", 2, "parallelism of the pipeline")
+	flag.IntVar(&o.records, "records", 40_000, "input records of one trial")
+	flag.StringVar(&o.variant, "variant", "", "forms of the pipeline, separated by commas; empty: all of variants.go")
+	flag.IntVar(&o.parallelism, "parallelism", 0, "another parallelism than that of the variants")
+	flag.StringVar(&o.memory, "memory", "", "another memory for state than that of the variants")
 	flag.StringVar(&o.binary, "binary", "", "millrace built with the tag crash; empty: build it")
 	flag.StringVar(&o.scratch, "scratch", "", "folder for trials; empty: a temporary one, in memory where possible")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folders of trials that went right")
@@ -91,9 +95,7 @@ func run(o *options) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "crash: seed %d, %d kills at each point, %d at random, trials in %s\n", o.seed, o.points, o.random, o.scratch)
-	c := &drive.Config{Binary: o.binary, Template: pipelineTemplate, Modules: modules, Scratch: o.scratch, Seed: o.seed,
-		Records: o.records, Keys: 200, Splits: o.parallelism, Parallelism: o.parallelism, RunTimeout: time.Minute, Log: os.Stderr, Keep: o.keep}
-	return prove(c, o)
+	return prove(o, modules)
 }
 
 // fastDir is a folder in memory if there is one. A killed process loses nothing that it wrote, on any file
@@ -113,48 +115,118 @@ func removeEmpty(dir string) {
 	}
 }
 
-func prove(c *drive.Config, o *options) error {
+// config is how trials of a variant run.
+func (o *options) config(v drive.Variant, modules string) *drive.Config {
+	if o.parallelism > 0 {
+		v.Parallelism = o.parallelism
+	}
+	if o.memory != "" {
+		v.Memory = o.memory
+	}
+	return &drive.Config{Binary: o.binary, Template: pipelineTemplate, Modules: modules, Scratch: o.scratch, Seed: o.seed,
+		Records: o.records, Variant: v, RunTimeout: time.Minute, Log: os.Stderr, Keep: o.keep}
+}
+
+// surveyed is a variant with how often a run of it meets each point.
+type surveyed struct {
+	*drive.Config
+	hits map[string]int
+}
+
+// survey runs each variant once without a kill, which has to go right.
+func survey(o *options, modules string, total *drive.Outcome) (vs []surveyed, err error) {
+	for _, v := range variants {
+		if !selected(o.variant, v.Name) {
+			continue
+		}
+		c := o.config(v, modules)
+		hits, got, err := c.Survey()
+		if err != nil {
+			return nil, err
+		}
+		total.Add(got)
+		vs = append(vs, surveyed{c, hits})
+	}
+	if len(vs) == 0 {
+		return nil, fmt.Errorf("no variant named %q", o.variant)
+	}
+	return vs, nil
+}
+
+func prove(o *options, modules string) error {
 	start := time.Now()
-	hits, total, err := c.Survey()
+	total := &drive.Outcome{}
+	vs, err := survey(o, modules, total)
 	if err != nil {
 		return err
 	}
-	reached, wanted, pointKills := 0, 0, 0
 	if total.Wrong() {
-		fmt.Fprintln(os.Stderr, "crash: the run without a kill went wrong already")
-		report(total, 0, 0, 0, 0, 0, 0)
+		fmt.Fprintln(os.Stderr, "crash: a run without a kill went wrong already")
+		report(total, tally{})
 		return nil
 	}
-	for _, p := range crashpoint.Points {
+	t := tally{}
+	for i, p := range crashpoint.Points {
 		if !selected(o.only, p.Name) {
 			continue
 		}
-		wanted++
-		got, err := c.Point(p.Name, hits[p.Name], o.points)
+		t.wanted++
+		t.pointWanted += o.points
+		got, err := share(vs, i, o.points, func(v surveyed, kills int) (*drive.Outcome, error) {
+			return v.Point(p.Name, v.hits[p.Name], kills)
+		})
 		if err != nil {
 			return err
 		}
 		if got.Kills > 0 {
-			reached++
+			t.reached++
 		} else {
 			fmt.Fprintf(os.Stderr, "crash: %s was never met: %s\n", p.Name, p.Meaning)
 		}
-		pointKills += got.Kills
+		t.pointKills += got.Kills
 		total.Add(got)
 	}
-	randomKills, randomWanted := 0, 0
 	if selected(o.only, "random") {
-		randomWanted = o.random
-		got, err := c.Random("random", o.random, 20)
+		t.randomWanted = o.random
+		got, err := share(vs, 0, o.random, func(v surveyed, kills int) (*drive.Outcome, error) { return v.Random("random", kills, 10) })
 		if err != nil {
 			return err
 		}
-		randomKills = got.Kills
+		t.randomKills = got.Kills
 		total.Add(got)
 	}
-	report(total, reached, wanted, pointKills, wanted*o.points, randomKills, randomWanted)
+	report(total, t)
 	result.Note("crash.duration", time.Since(start).Seconds(), "s")
 	return nil
+}
+
+// leastShare is how many kills a variant gets at least, so that some hit a process that restored.
+const leastShare = 2
+
+// share divides kills among the variants, beginning with another one each time. What one can't give,
+// since it does not meet the point, the next ones get.
+func share(vs []surveyed, first, kills int, try func(v surveyed, kills int) (*drive.Outcome, error)) (*drive.Outcome, error) {
+	total := &drive.Outcome{}
+	for i := range vs {
+		left := kills - total.Kills
+		if left <= 0 {
+			break
+		}
+		n := min(left, max(leastShare, (left+len(vs)-i-1)/(len(vs)-i)))
+		got, err := try(vs[(first+i)%len(vs)], n)
+		if err != nil {
+			return nil, err
+		}
+		total.Add(got)
+	}
+	if left := kills - total.Kills; left > 0 && total.Kills > 0 { // the last ones did not meet it
+		got, err := try(vs[first%len(vs)], left)
+		if err != nil {
+			return nil, err
+		}
+		total.Add(got)
+	}
+	return total, nil
 }
 
 func selected(only, name string) bool {
@@ -169,7 +241,14 @@ func selected(only, name string) bool {
 	return false
 }
 
-func report(o *drive.Outcome, reached, wanted, pointKills, pointWanted, randomKills, randomWanted int) {
+// tally counts kills.
+type tally struct {
+	reached, wanted           int // points
+	pointKills, pointWanted   int
+	randomKills, randomWanted int
+}
+
+func report(o *drive.Outcome, t tally) {
 	for i, e := range append(append([]string{}, o.Failures...), o.Verdict.Examples...) {
 		if i == 20 {
 			break
@@ -178,17 +257,19 @@ func report(o *drive.Outcome, reached, wanted, pointKills, pointWanted, randomKi
 	}
 	fmt.Fprintln(os.Stderr, "crash: VERDICT", map[bool]string{false: "right", true: "wrong"}[o.Wrong()])
 	v := &o.Verdict
-	result.AtLeast("crash.points_met", float64(reached), "points", float64(wanted))
-	result.AtLeast("crash.point_kills", float64(pointKills), "kills", float64(pointWanted))
-	result.AtLeast("crash.random_kills", float64(randomKills), "kills", float64(randomWanted))
+	result.AtLeast("crash.points_met", float64(t.reached), "points", float64(t.wanted))
+	result.AtLeast("crash.point_kills", float64(t.pointKills), "kills", float64(t.pointWanted))
+	result.AtLeast("crash.random_kills", float64(t.randomKills), "kills", float64(t.randomWanted))
 	result.Note("crash.records", float64(v.Records), "records")
 	result.Note("crash.timers", float64(v.Timers), "timers")
+	result.Note("crash.letters", float64(v.Letters), "letters")
 	for _, z := range []struct {
 		name string
 		n    uint64
 	}{
 		{"lost", v.Lost}, {"duplicated", v.Duplicated}, {"reordered", v.Reordered}, {"wrong_state", v.WrongState}, {"alien", v.Alien},
-		{"malformed", v.Malformed}, {"timers_lost", v.TimersLost}, {"timers_twice", v.TimersTwice}, {"failed_restarts", uint64(len(o.Failures))},
+		{"malformed", v.Malformed}, {"timers_lost", v.TimersLost}, {"timers_twice", v.TimersTwice}, {"letters_lost", v.LettersLost},
+		{"letters_twice", v.LettersTwice}, {"letters_alien", v.LettersAlien}, {"failed_restarts", uint64(len(o.Failures))},
 	} {
 		result.AtMost("crash."+z.name, float64(z.n), "-", 0)
 	}

@@ -22,30 +22,41 @@ import (
 
 // Config says what is run and how hard it is hit.
 type Config struct {
-	Binary      string   // millrace built with the tag crash
-	Args        []string // before the pipeline file
-	Template    string   // text of the pipeline file, a text/template over Pipeline
-	Modules     string   // folder with the guest modules, absolute
-	Scratch     string   // folder for trials; each gets one of its own
-	Seed        uint64
-	Records     int // input records of a trial
-	Keys        int
-	Splits      int // input files
-	Parallelism int
-	RunTimeout  time.Duration // of one process; longer is a livelock
-	Log         io.Writer     // one line per trial
-	Keep        bool          // keep the folder of a trial that went right
+	Binary     string   // millrace built with the tag crash
+	Args       []string // before the pipeline file
+	Template   string   // text of the pipeline file, a text/template over Pipeline
+	Modules    string   // folder with the guest modules, absolute
+	Scratch    string   // folder for trials; each gets one of its own
+	Seed       uint64
+	Records    int // input records of a trial
+	Variant    Variant
+	RunTimeout time.Duration // of one process; longer is a livelock
+	Log        io.Writer     // one line per trial
+	Keep       bool          // keep the folder of a trial that went right
 
 	whole time.Duration // of a run without a kill, from Survey
 }
 
+// Variant is a form of the pipeline.
+type Variant struct {
+	Name        string
+	Keys        int // of each input file
+	Splits      int // input files
+	Parallelism int
+	Memory      string // of keyed state
+	State       string // "memory" or "disk"
+	Single      bool   // outputs are single files, not folders of parts
+	BadEvery    int    // as in oracle.Generator
+}
+
 // Pipeline is what a template may use.
 type Pipeline struct {
-	Input       string // glob of the input files
-	Output      string // folder of the committed files
-	State       string // state folder
-	Modules     string
-	Parallelism int
+	Variant
+	Input    string // glob of the input files
+	Output   string // of committed files: a folder with / at its end, or a file
+	Rejected string // of the source's dead letters, likewise
+	Dead     string // of the guest's
+	Modules  string
 }
 
 // Outcome sums trials.
@@ -78,14 +89,14 @@ type trial struct {
 }
 
 func (c *Config) newTrial(name string, seed uint64) (*trial, error) {
-	dir, err := os.MkdirTemp(c.Scratch, name+"-")
+	dir, err := os.MkdirTemp(c.Scratch, name+"-"+c.Variant.Name+"-")
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{cfg: c, dir: dir, in: &oracle.Input{Totals: map[string]uint64{}, Timers: map[string][]oracle.Timer{}},
-		pipeline: Pipeline{Input: filepath.Join(dir, "in-*.ndjson"), Output: filepath.Join(dir, "out"),
-			State: filepath.Join(dir, "state"), Modules: c.Modules, Parallelism: c.Parallelism}}
-	for s := 0; s < c.Splits; s++ {
+	t := &trial{cfg: c, dir: dir, in: oracle.NewInput(),
+		pipeline: Pipeline{Variant: c.Variant, Input: filepath.Join(dir, "in-*.ndjson"), Modules: c.Modules,
+			Output: c.output(dir, outFolder), Rejected: c.output(dir, lettersFolder+"/rejected"), Dead: c.output(dir, lettersFolder+"/dead")}}
+	for s := 0; s < c.Variant.Splits; s++ {
 		if err := t.writeInput(s, seed); err != nil {
 			return nil, err
 		}
@@ -102,14 +113,31 @@ func (c *Config) newTrial(name string, seed uint64) (*trial, error) {
 	return t, os.WriteFile(t.file, text.Bytes(), 0o644)
 }
 
+// Folders of a trial.
+const (
+	outFolder     = "out"
+	lettersFolder = "letters"
+	stateFolder   = "state"
+)
+
+// output is where committed files go.
+func (c *Config) output(dir, name string) string {
+	if c.Variant.Single {
+		return filepath.Join(dir, name, "all.ndjson")
+	}
+	return filepath.Join(dir, name) + "/"
+}
+
 func (t *trial) writeInput(split int, seed uint64) error {
-	f, err := os.Create(filepath.Join(t.dir, fmt.Sprintf("in-%d.ndjson", split)))
+	name := fmt.Sprintf("in-%d.ndjson", split)
+	f, err := os.Create(filepath.Join(t.dir, name))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	in, err := oracle.Generator{Seed: seed + uint64(split), Keys: t.cfg.Keys, Records: t.cfg.Records / t.cfg.Splits,
-		Prefix: string(rune('a' + split)), StepMS: 1}.Write(f)
+	v := &t.cfg.Variant
+	in, err := oracle.Generator{Seed: seed + uint64(split), Keys: v.Keys, Records: t.cfg.Records / v.Splits,
+		Prefix: string(rune('a' + split)), StepMS: 1, BadEvery: v.BadEvery, File: name}.Write(f)
 	if err != nil {
 		return err
 	}
@@ -130,7 +158,7 @@ const (
 func (t *trial) start(plan string, killAfter time.Duration) ending {
 	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.RunTimeout)
 	defer cancel()
-	args := append(append([]string{}, t.cfg.Args...), "run", t.file, "--state-dir", t.pipeline.State)
+	args := append(append([]string{}, t.cfg.Args...), "run", t.file, "--state-dir", filepath.Join(t.dir, stateFolder))
 	cmd := exec.CommandContext(ctx, t.cfg.Binary, args...)
 	var talk bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Dir = &talk, &talk, t.dir
@@ -177,15 +205,18 @@ func (t *trial) end(done bool) *Outcome {
 	if done && t.start("", 0) != finished {
 		t.fail("a finished job did not end well when run again")
 	}
-	v, err := oracle.CheckFolder(t.in, t.pipeline.Output)
+	v, err := oracle.CheckFolder(t.in, filepath.Join(t.dir, outFolder))
+	if err == nil {
+		err = oracle.CheckLetters(t.in, filepath.Join(t.dir, lettersFolder), v)
+	}
 	if err != nil {
 		t.fail("check: %v", err)
 	} else {
 		t.out.Verdict = *v
 	}
 	if t.cfg.Log != nil {
-		fmt.Fprintf(t.cfg.Log, "%s: %d kills, %d runs, %d records, %d anomalies, %d failures\n", filepath.Base(t.dir),
-			t.out.Kills, t.out.Runs, t.out.Verdict.Records, t.out.Verdict.Anomalies(), len(t.out.Failures))
+		fmt.Fprintf(t.cfg.Log, "%s: %d kills, %d runs, %d records, %d letters, %d anomalies, %d failures\n", filepath.Base(t.dir),
+			t.out.Kills, t.out.Runs, t.out.Verdict.Records, t.out.Verdict.Letters, t.out.Verdict.Anomalies(), len(t.out.Failures))
 	}
 	if !t.out.Wrong() && !t.cfg.Keep {
 		_ = os.RemoveAll(t.dir)

@@ -20,8 +20,8 @@ func fake(t *testing.T) *Config {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return &Config{Binary: bin, Template: "in: {{.Input}}\nout: {{.Output}}\n", Scratch: t.TempDir(), Seed: 3, Records: 2000, Keys: 7,
-		Splits: 1, Parallelism: 1, RunTimeout: 20 * time.Second}
+	return &Config{Binary: bin, Template: "in: {{.Input}}\nout: {{.Output}}\n", Scratch: t.TempDir(), Seed: 3, Records: 2000,
+		Variant: Variant{Name: "fake", Keys: 7, Splits: 1, Parallelism: 1}, RunTimeout: 20 * time.Second}
 }
 
 func TestARightPipelineSurvivesEveryKind(t *testing.T) {

@@ -11,8 +11,24 @@ import (
 // count; hidden ones and those in hidden folders are staged or foreign. Names are ordered with numbers
 // by value, so that part-2 comes before part-10.
 func CheckFolder(in *Input, dir string) (*Verdict, error) {
-	var files []string
-	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+	files, err := committed(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := New(in)
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		c.File(filepath.Base(f), data)
+	}
+	return c.Verdict(), nil
+}
+
+// committed lists the committed files of a folder in the order of their names.
+func committed(dir string) (files []string, err error) {
+	err = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -29,15 +45,7 @@ func CheckFolder(in *Input, dir string) (*Verdict, error) {
 		return nil, err
 	}
 	sort.Slice(files, func(i, j int) bool { return naturalLess(files[i], files[j]) })
-	c := New(in)
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			return nil, err
-		}
-		c.File(filepath.Base(f), data)
-	}
-	return c.Verdict(), nil
+	return files, nil
 }
 
 // naturalLess compares runs of digits by their value and everything else by bytes.

@@ -23,6 +23,7 @@ import (
 type Input struct {
 	Totals map[string]uint64  // records per key, so that n runs from 1 to the total
 	Timers map[string][]Timer // those of the key that must fire, rising
+	Bad    map[string]string  // lines that must become dead letters, as file:line (byte offset), and the operator that fails
 }
 
 // Timer is one that must fire.
@@ -41,22 +42,29 @@ func (in *Input) Records() (n uint64) {
 
 // Verdict counts what is wrong with an output. A run is right if Anomalies is 0.
 type Verdict struct {
-	Records     uint64   // output records of the count, all of them
-	Timers      uint64   // output records of timers
-	Lost        uint64   // input records without an output
-	Duplicated  uint64   // outputs beyond the first of an input record
-	Reordered   uint64   // outputs, firsts only, behind one of the same key with a greater n
-	WrongState  uint64   // outputs whose count or xor is not that of the records up to n, or of a timer's second
-	Alien       uint64   // outputs of a key or n that was never put in
-	Malformed   uint64   // lines that are not an output record
-	TimersLost  uint64   // timers that never fired
-	TimersTwice uint64   // firings beyond the first, or never set, or out of order
-	Examples    []string // the first few, with file and line
+	Records     uint64 // output records of the count, all of them
+	Timers      uint64 // output records of timers
+	Lost        uint64 // input records without an output
+	Duplicated  uint64 // outputs beyond the first of an input record
+	Reordered   uint64 // outputs, firsts only, behind one of the same key with a greater n
+	WrongState  uint64 // outputs whose count or xor is not that of the records up to n, or of a timer's second
+	Alien       uint64 // outputs of a key or n that was never put in
+	Malformed   uint64 // lines that are not an output record
+	TimersLost  uint64 // timers that never fired
+	TimersTwice uint64 // firings beyond the first, or never set, or out of order
+
+	Letters      uint64 // dead letters, all of them
+	LettersLost  uint64 // bad lines without one
+	LettersTwice uint64 // beyond the first of a bad line
+	LettersAlien uint64 // of lines that are not bad, or from another operator
+
+	Examples []string // the first few, with file and line
 }
 
 // Anomalies is the sum of everything that is wrong.
 func (v *Verdict) Anomalies() uint64 {
-	return v.Lost + v.Duplicated + v.Reordered + v.WrongState + v.Alien + v.Malformed + v.TimersLost + v.TimersTwice
+	return v.Lost + v.Duplicated + v.Reordered + v.WrongState + v.Alien + v.Malformed + v.TimersLost + v.TimersTwice +
+		v.LettersLost + v.LettersTwice + v.LettersAlien
 }
 
 // Add sums verdicts of several runs.
@@ -71,6 +79,10 @@ func (v *Verdict) Add(o *Verdict) {
 	v.Malformed += o.Malformed
 	v.TimersLost += o.TimersLost
 	v.TimersTwice += o.TimersTwice
+	v.Letters += o.Letters
+	v.LettersLost += o.LettersLost
+	v.LettersTwice += o.LettersTwice
+	v.LettersAlien += o.LettersAlien
 	v.Examples = append(v.Examples, o.Examples...)
 }
 
