@@ -2,9 +2,12 @@ package hostcall
 
 import (
 	"context"
+	"fmt"
 	"sort"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/millrace-io/millrace/operators/guestop"
 )
 
 // Func is one importable function.
@@ -18,7 +21,23 @@ type Func struct {
 // Go is the function as the engine takes it.
 func (f *Func) Go() api.GoFunction {
 	call := f.Call
-	return api.GoFunc(func(ctx context.Context, stack []uint64) { call(ctx.(*Scope), stack) })
+	return api.GoFunc(func(ctx context.Context, stack []uint64) {
+		defer hostPanic()
+		call(ctx.(*Scope), stack)
+	})
+}
+
+// hostPanic keeps the host's own panics apart from traps: whatever their value, the call ends with
+// FaultTimeout, which fails the task and is never laid to a record.
+func hostPanic() {
+	r := recover()
+	if r == nil {
+		return
+	}
+	if a, ok := r.(*Abort); ok {
+		panic(a)
+	}
+	panic(&Abort{Kind: guestop.FaultTimeout, Message: fmt.Sprintf("a host call panicked: %v", r)})
 }
 
 // Signature is "(i32, i64) -> i32".

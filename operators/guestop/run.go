@@ -56,7 +56,7 @@ func (o *Op) run(kind uint32, b *abi.Batch, marks []abi.Mark, out operators.Coll
 			return err
 		}
 		if fault != nil {
-			if fault.Record < 0 {
+			if fault.Record < 0 || fault.Kind == FaultTimeout { // not a record's doing
 				return fmt.Errorf("operator %s: %w", o.ctx.Operator, fault)
 			}
 			bad, badAt = fault, lo+fault.Record
@@ -185,5 +185,5 @@ func (o *Op) policy(kind uint32, b *abi.Batch, i int, fault *Fault) error {
 // IsGuestFault says that err is a guest's doing, which another attempt would not cure.
 func IsGuestFault(err error) bool {
 	var f *Fault
-	return errors.As(err, &f) && f.Kind != FaultStopped
+	return errors.As(err, &f) && f.Kind != FaultStopped && f.Kind != FaultTimeout
 }
