@@ -268,7 +268,7 @@ func report(o *drive.Outcome, t tally) {
 		n    uint64
 	}{
 		{"lost", v.Lost}, {"duplicated", v.Duplicated}, {"reordered", v.Reordered}, {"wrong_state", v.WrongState}, {"alien", v.Alien},
-		{"malformed", v.Malformed}, {"timers_lost", v.TimersLost}, {"timers_twice", v.TimersTwice}, {"letters_lost", v.LettersLost},
+		{"malformed", v.Malformed}, {"timers_lost", v.TimersLost}, {"timers_twice", v.TimersTwice}, {"watermark_back", v.WentBack}, {"letters_lost", v.LettersLost},
 		{"letters_twice", v.LettersTwice}, {"letters_alien", v.LettersAlien}, {"failed_restarts", uint64(len(o.Failures))},
 	} {
 		result.AtMost("crash."+z.name, float64(z.n), "-", 0)

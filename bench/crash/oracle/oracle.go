@@ -4,8 +4,9 @@
 // Input records are (key, n) with n = 1, 2, 3 ... per key and a time. The pipeline keeps, per key, the
 // count of records and the exclusive or of their n, and puts out for each record
 //
-//	{"key":"k1","count":3,"n":3,"xor":0}
+//	{"key":"k1","count":3,"n":3,"xor":0,"wm":1234}
 //
+// where wm is the watermark that the record saw: for the records of a key it never falls.
 // It also sets one timer per key and second of event time that has records, which puts out how many:
 //
 //	{"key":"k1","timer":2000,"records":3}
@@ -51,6 +52,7 @@ type Verdict struct {
 	Alien       uint64 // outputs of a key or n that was never put in
 	Malformed   uint64 // lines that are not an output record
 	TimersLost  uint64 // timers that never fired
+	WentBack    uint64 // records that saw an earlier watermark than one of the same key before them
 	TimersTwice uint64 // firings beyond the first, or never set, or out of order
 
 	Letters      uint64 // dead letters, all of them
@@ -63,7 +65,7 @@ type Verdict struct {
 
 // Anomalies is the sum of everything that is wrong.
 func (v *Verdict) Anomalies() uint64 {
-	return v.Lost + v.Duplicated + v.Reordered + v.WrongState + v.Alien + v.Malformed + v.TimersLost + v.TimersTwice +
+	return v.Lost + v.Duplicated + v.Reordered + v.WrongState + v.Alien + v.Malformed + v.TimersLost + v.TimersTwice + v.WentBack +
 		v.LettersLost + v.LettersTwice + v.LettersAlien
 }
 
@@ -79,6 +81,7 @@ func (v *Verdict) Add(o *Verdict) {
 	v.Malformed += o.Malformed
 	v.TimersLost += o.TimersLost
 	v.TimersTwice += o.TimersTwice
+	v.WentBack += o.WentBack
 	v.Letters += o.Letters
 	v.LettersLost += o.LettersLost
 	v.LettersTwice += o.LettersTwice
@@ -100,6 +103,7 @@ type line struct {
 	Count   *uint64 `json:"count"`
 	N       *uint64 `json:"n"`
 	Xor     *uint64 `json:"xor"`
+	WM      *int64  `json:"wm"`
 	Timer   *int64  `json:"timer"`
 	Records *uint64 `json:"records"`
 }
@@ -110,6 +114,7 @@ type keyLog struct {
 	top    uint64            // greatest n so far
 	fired  map[int64]uint64
 	latest int64
+	wm     int64 // greatest that a record saw
 }
 
 // Checker holds outputs against an input. Feed it files in the order in which they were committed, then
@@ -159,10 +164,11 @@ func (c *Checker) line(where string, b []byte) error {
 		return errors.New("no key")
 	case l.Timer != nil && l.Records != nil:
 		c.timer(where, *l.Key, *l.Timer, *l.Records)
-	case l.Count == nil || l.N == nil || l.Xor == nil:
-		return errors.New("neither count, n and xor nor timer and records")
+	case l.Count == nil || l.N == nil || l.Xor == nil || l.WM == nil:
+		return errors.New("neither count, n, xor and wm nor timer and records")
 	default:
 		c.record(where, *l.Key, *l.Count, *l.N, *l.Xor)
+		c.watermark(where, *l.Key, *l.WM)
 	}
 	return nil
 }
@@ -170,7 +176,7 @@ func (c *Checker) line(where string, b []byte) error {
 func (c *Checker) log(key string) *keyLog {
 	k := c.keys[key]
 	if k == nil {
-		k = &keyLog{seen: map[uint64]uint64{}, fired: map[int64]uint64{}, latest: -1 << 63}
+		k = &keyLog{seen: map[uint64]uint64{}, fired: map[int64]uint64{}, latest: -1 << 63, wm: -1 << 63}
 		c.keys[key] = k
 	}
 	return k
@@ -198,6 +204,15 @@ func (c *Checker) record(where, key string, count, n, xor uint64) {
 		c.v.WrongState++
 		c.v.example("%s: key %s record %d: count %d xor %d, expected %d and %d", where, key, n, count, xor, n, XorUpTo(n))
 	}
+}
+
+func (c *Checker) watermark(where, key string, wm int64) {
+	k := c.log(key)
+	if wm < k.wm {
+		c.v.WentBack++
+		c.v.example("%s: key %s: a record saw the watermark %d after one that saw %d", where, key, wm, k.wm)
+	}
+	k.wm = max(k.wm, wm)
 }
 
 func (c *Checker) timer(where, key string, at int64, records uint64) {

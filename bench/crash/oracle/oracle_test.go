@@ -50,7 +50,7 @@ func count(key string, n uint64) string {
 	for i := uint64(1); i <= n; i++ {
 		x ^= i
 	}
-	return fmt.Sprintf(`{"key":"%s","count":%d,"n":%d,"xor":%d}`, key, n, n, x)
+	return fmt.Sprintf(`{"key":"%s","count":%d,"n":%d,"xor":%d,"wm":0}`, key, n, n, x)
 }
 
 func timer(key string, tm Timer) string {
@@ -117,13 +117,21 @@ func TestPlantedAnomaliesAreCountedByKind(t *testing.T) {
 		{"first one comes last", edit(func(l []string) []string { x := l[at]; return append(append(l[:at], l[at+1:]...), x) }),
 			Verdict{Records: records, Timers: timers, Reordered: 1}},
 		{"state applied twice", edit(func(l []string) []string {
-			l[at] = `{"key":"k0001","count":5,"n":4,"xor":4}`
+			l[at] = `{"key":"k0001","count":5,"n":4,"xor":4,"wm":0}`
 			return l
 		}), Verdict{Records: records, Timers: timers, WrongState: 1}},
 		{"xor alone is wrong", edit(func(l []string) []string {
-			l[at] = `{"key":"k0001","count":4,"n":4,"xor":5}`
+			l[at] = `{"key":"k0001","count":4,"n":4,"xor":5,"wm":0}`
 			return l
 		}), Verdict{Records: records, Timers: timers, WrongState: 1}},
+		{"an earlier watermark", edit(func(l []string) []string {
+			l[at] = strings.Replace(l[at], `"wm":0`, `"wm":5`, 1)
+			l[next] = strings.Replace(l[next], `"wm":0`, `"wm":4`, 1)
+			for i := next + 1; i < len(l); i++ {
+				l[i] = strings.Replace(l[i], `"wm":0`, `"wm":5`, 1)
+			}
+			return l
+		}), Verdict{Records: records, Timers: timers, WentBack: 1}},
 		{"unknown key", edit(func(l []string) []string { return append(l, count("other", 1)) }),
 			Verdict{Records: records + 1, Timers: timers, Alien: 1}},
 		{"n beyond the input", edit(func(l []string) []string { return append(l, count("k0001", in.Totals["k0001"]+1)) }),

@@ -180,7 +180,7 @@ func (s *state) stage(part []string) error {
 		s.Xor[r.Key] ^= r.N
 		s.Timers[r.Key] = (r.TS/1000 + 1) * 1000
 		s.Second[r.Key]++
-		fmt.Fprintf(w, `{"key":"%s","count":%d,"n":%d,"xor":%d}`+"\n", r.Key, s.Count[r.Key], r.N, s.Xor[r.Key])
+		fmt.Fprintf(w, `{"key":"%s","count":%d,"n":%d,"xor":%d,"wm":0}`+"\n", r.Key, s.Count[r.Key], r.N, s.Xor[r.Key])
 	}
 	if s.Done {
 		s.fire(w, 1<<62)

@@ -40,8 +40,9 @@ fn on_record(ctx: &mut Ctx, rec: &Record) -> Result<()> {
     seen.xor ^= n;
     count::seen.set(ctx, &seen)?;
     add_to_window(ctx, rec.time())?;
+    let watermark = ctx.watermark();
     ctx.emit().json(|o| {
-        o.str("key", key).uint("count", seen.count).uint("n", n).uint("xor", seen.xor);
+        o.str("key", key).uint("count", seen.count).uint("n", n).uint("xor", seen.xor).int("wm", watermark);
     })?;
     // Everything that this record did has to be undone.
     assert!(n != 0, "record 0 of key {} traps", key);
@@ -95,7 +96,7 @@ mod tests {
     fn counts_and_tells_each_window_once() {
         let mut h = Harness::new(&MODULE, "count");
         h.send_batch(&[(1, 10), (2, 990), (3, 1000)].map(|(n, t)| Input::row(&[Cell::Str("a"), Cell::Int(n)]).key("a").time(t)));
-        assert_eq!(h.texts()[2], r#"{"key":"a","count":3,"n":3,"xor":0}"#);
+        assert_eq!(h.texts()[2], r#"{"key":"a","count":3,"n":3,"xor":0,"wm":-9223372036854775808}"#);
         h.watermark(999);
         assert!(h.outputs().is_empty());
         h.watermark(1000);
