@@ -45,6 +45,9 @@ type Context struct {
 	// possibly of another parallelism: the operator takes what falls into Range (or its splits). Empty:
 	// a fresh start.
 	Restored []checkpoint.OperatorSnapshot
+	// Withdraw lets a sink take back what this job published after Restored: somebody chose to start from an
+	// older checkpoint than the last.
+	Withdraw bool
 	// Describe names a source position for people; never nil.
 	Describe func(p abi.Position) string
 	// Crash is a named crash point hook: a no-op unless built with the crash tag.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/millrace-io/millrace/checkpoint"
@@ -39,6 +40,7 @@ type Job struct {
 	current  *attempt
 	coord    checkpoint.CoordinatorStats
 	restarts int
+	paused   string
 	warnings []string
 	started  int64 // Mono
 }
@@ -130,18 +132,19 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 		switch {
 		case err == nil:
 			return j.result(done), nil
-		case ctx.Err() != nil, !retryable(err), !j.hasRun() && !errors.Is(err, operators.ErrStorageFull):
+		case ctx.Err() != nil, !retryable(err), !j.hasRun() && !storageFull(err):
 			return j.result(nil), err
 		}
 		if progress {
 			failures, delay = 0, restartFirst
 		}
-		if failures++; failures > most {
-			return j.result(nil), fmt.Errorf("gave up after %d restarts without a checkpoint: %w", failures-1, err)
+		if !storageFull(err) { // waits for space for as long as it takes
+			failures++
 		}
-		j.mu.Lock()
-		j.restarts++
-		j.mu.Unlock()
+		if failures > most || most < 0 {
+			return j.result(nil), fmt.Errorf("gave up after %d restarts without a checkpoint: %w", max(0, failures-1), err)
+		}
+		j.pause(err.Error())
 		j.event(Event{Kind: EventRestarting, Message: err.Error(), Millis: delay.Milliseconds()})
 		select {
 		case <-time.After(delay):
@@ -150,8 +153,28 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 		case <-j.stopped:
 			return j.result(nil), fmt.Errorf("stopped while waiting to restart after: %w", err)
 		}
+		j.pause("")
 		delay = min(restartMost, time.Duration(float64(delay)*restartFactor))
 	}
+}
+
+// pause notes why the job waits for its next restart; "": it does no longer.
+func (j *Job) pause(reason string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.paused = reason; reason != "" {
+		j.restarts++
+	}
+}
+
+// storageFull says that only space is missing.
+func storageFull(err error) bool {
+	for _, e := range []error{operators.ErrStorageFull, state.ErrStorageFull, syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // retryable says that another attempt may go better: not for what the input, the pipeline file or a guest

@@ -25,6 +25,7 @@ type Stats struct {
 	LastFailure    string          `json:"last_failure,omitempty"`
 	FailuresInARow int             `json:"failures_in_a_row"`
 	Restarts       int             `json:"restarts"`
+	Paused         string          `json:"paused,omitempty"` // why it waits for its next restart
 	QueuedBytes    int64           `json:"queued_bytes"`
 	Operators      []OperatorStats `json:"operators"`
 }
@@ -40,7 +41,7 @@ type OperatorStats struct {
 func (j *Job) Stats() Stats {
 	j.mu.Lock()
 	a, c := j.current, j.coord
-	s := Stats{Restarts: j.restarts, Watermark: abi.MinWatermark}
+	s := Stats{Restarts: j.restarts, Paused: j.paused, Watermark: abi.MinWatermark}
 	j.mu.Unlock()
 	s.Checkpoint, s.Checkpoints, s.Failed, s.FailuresInARow = c.LastComplete, c.Complete, c.Failed, c.ConsecutiveFailures
 	if c.LastFailure != nil {

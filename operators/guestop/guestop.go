@@ -2,6 +2,7 @@ package guestop
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
@@ -24,6 +25,7 @@ type Op struct {
 	fn     *abi.Function
 	ctx    *operators.Context
 	guest  Guest
+	live   atomic.Pointer[Guest] // guest, for Stop
 	keyed  state.Keyed
 	timers state.Timers // nil: the function uses none
 	states []stateRef   // by number in fn.States
@@ -95,6 +97,7 @@ func (o *Op) Open(ctx *operators.Context) error {
 		return fmt.Errorf("operator %s: make an instance of module %s: %w", ctx.Operator, o.node.Module, err)
 	}
 	o.guest = g
+	o.live.Store(&g)
 	return nil
 }
 
@@ -226,10 +229,10 @@ func (o *Op) Stats() (Stats, state.Stats) {
 	return o.stats, o.held
 }
 
-// Stop ends a running call soon; from any goroutine, after Open.
+// Stop ends a running call soon; from any goroutine. Before the end of Open it does nothing.
 func (o *Op) Stop() {
-	if g := o.guest; g != nil {
-		g.Stop()
+	if g := o.live.Load(); g != nil {
+		(*g).Stop()
 	}
 }
 
