@@ -165,14 +165,14 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 		d.assign(fx.Barrier.ID)
 		d.started[fx.Barrier.ID] = d.mono()
 		for _, t := range d.sources {
-			t.Control(ctx, task.Control{Barrier: &fx.Barrier})
+			t.Control(task.Control{Barrier: &fx.Barrier})
 		}
 	case checkpoint.AbortCheckpoint:
 		store.Abandon(fx.ID)
 		d.answer(fx.ID, fx.Reason)
 		d.job.event(Event{Kind: EventAborted, Checkpoint: fx.ID, Message: fx.Reason.Error()})
 		for _, t := range d.tasks {
-			t.Control(ctx, task.Control{Abort: fx.ID})
+			t.Control(task.Control{Abort: fx.ID})
 		}
 	case checkpoint.WriteManifest:
 		d.writers.Go(func() { d.write(ctx, fx.Manifest) })
@@ -180,7 +180,7 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 		d.job.event(Event{Kind: EventCheckpoint, Checkpoint: fx.ID, Millis: (d.mono() - d.started[fx.ID]) / 1e6})
 		clear(d.started)
 		for _, t := range d.tasks {
-			t.Control(ctx, task.Control{Complete: fx.ID})
+			t.Control(task.Control{Complete: fx.ID})
 		}
 		d.answer(fx.ID, nil)
 	case checkpoint.JobDone:

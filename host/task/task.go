@@ -70,7 +70,7 @@ type Config struct {
 // Task is one running chain.
 type Task struct {
 	cfg     Config
-	ctl     chan Control
+	mail    mailbox
 	writers []*Writer
 	timers  []timerStage
 	snaps   []snapStage
@@ -107,7 +107,7 @@ type snapStage struct {
 
 // New wires a task; Run runs it.
 func New(cfg Config) *Task {
-	t := &Task{cfg: cfg, ctl: make(chan Control, 64), acks: make(chan *cut, 4), merged: abi.MinWatermark, lettersAt: abi.MinWatermark}
+	t := &Task{cfg: cfg, mail: mailbox{notify: make(chan struct{}, 1)}, acks: make(chan *cut, 4), merged: abi.MinWatermark, lettersAt: abi.MinWatermark}
 	t.Watermark.Store(abi.MinWatermark)
 	seen := map[*Writer]bool{}
 	for _, s := range cfg.Stages {
@@ -158,14 +158,9 @@ func minOf(v []int64) int64 {
 // ID returns the task's name.
 func (t *Task) ID() ID { return t.cfg.ID }
 
-// Control hands the task a message; it never blocks for long, since the queue is larger than the number of
-// checkpoints in flight.
-func (t *Task) Control(ctx context.Context, c Control) {
-	select {
-	case t.ctl <- c:
-	case <-ctx.Done():
-	}
-}
+// Control hands the task a message; it never blocks: a task may be stuck in a slow sink for as long as it
+// likes without holding up those who talk to it.
+func (t *Task) Control(c Control) { t.mail.put(c) }
 
 // Run opens the operators, runs until the final checkpoint is complete, ctx ends, or something fails, and
 // closes the operators. It reports how it ended.
@@ -234,7 +229,7 @@ func (t *Task) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		worked, err := t.turn(ctx)
+		worked, err := t.turn()
 		if err != nil {
 			return err
 		}
@@ -273,8 +268,8 @@ func (t *Task) open(ctx context.Context) error {
 }
 
 // turn does one bounded piece of everything there is to do; worked: there may be more at once.
-func (t *Task) turn(ctx context.Context) (worked bool, err error) {
-	if worked, err = t.controls(ctx); err != nil || t.done {
+func (t *Task) turn() (worked bool, err error) {
+	if worked, err = t.controls(); err != nil || t.done {
 		return worked, err
 	}
 	w, err := t.input()
@@ -298,19 +293,21 @@ func (t *Task) turn(ctx context.Context) (worked bool, err error) {
 }
 
 // controls takes what the job says.
-func (t *Task) controls(ctx context.Context) (worked bool, err error) {
+func (t *Task) controls() (worked bool, err error) {
 	for {
-		select {
-		case c := <-t.ctl:
+		if c, ok := t.mail.take(); ok {
 			worked = true
 			if err := t.control(c); err != nil {
 				return true, err
 			}
-		case c := <-t.acks:
-			worked = true
-			t.acknowledge(c)
-		default:
-			return worked, nil
+		} else {
+			select {
+			case c := <-t.acks:
+				worked = true
+				t.acknowledge(c)
+			default:
+				return worked, nil
+			}
 		}
 		if t.done {
 			return true, nil
@@ -469,8 +466,7 @@ func (t *Task) wait(ctx context.Context) error {
 		return ctx.Err()
 	case <-notify:
 	case <-t.timer.C:
-	case c := <-t.ctl:
-		return t.control(c)
+	case <-t.mail.notify:
 	case c := <-t.acks:
 		t.acknowledge(c)
 	}
