@@ -44,15 +44,17 @@ func (c *cut) Done() <-chan struct{} { return c.done }
 // Result implements state.Cut.
 func (c *cut) Result() (state.StateSnapshot, error) { return c.result, c.err }
 
-// fail ends a cut that can't be written; once.
+// fail ends a cut that can't be written; a second call does nothing. Calls come one after the other: by
+// the owner before the cut is submitted and after the worker ended, by the worker in between.
 func (c *cut) fail(err error) {
-	if c.over.Swap(true) {
+	if c.over.Load() {
 		return
 	}
 	c.err = fmt.Errorf("snapshot of state %q: %w", c.name, err)
 	c.snap.Free()
 	c.side.Free()
 	c.release()
+	c.over.Store(true) // last: the owner takes a cut that is over without an error for written, and may make the next one
 	close(c.done)
 }
 
