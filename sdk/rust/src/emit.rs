@@ -206,7 +206,29 @@ unsafe fn append(at: *mut u8, b: &[u8]) -> *mut u8 {
     at.add(n)
 }
 
-const SHORT: usize = 64;
+pub(crate) const SHORT: usize = 64;
+
+/// [`append`] of at most 64 bytes, also of less than 8 without a call.
+///
+/// # Safety
+/// As `append`.
+#[inline(always)]
+pub(crate) unsafe fn append_short(at: *mut u8, b: &[u8]) -> *mut u8 {
+    let (n, from) = (b.len(), b.as_ptr());
+    if n >= 8 {
+        append(at, b);
+    } else if n >= 4 {
+        let word = |i: usize| (at.add(i) as *mut u32).write_unaligned((from.add(i) as *const u32).read_unaligned());
+        word(0);
+        word(n - 4);
+    } else if n > 0 {
+        // 1 to 3 bytes: first, middle, last
+        *at = *from;
+        *at.add(n / 2) = *from.add(n / 2);
+        *at.add(n - 1) = *from.add(n - 1);
+    }
+    at.add(n)
+}
 
 /// What [`Emit::key`] takes.
 pub trait IntoKey<'a> {
@@ -277,6 +299,32 @@ impl<'c> OutBuf<'c> {
             self.spill();
         }
         self.push_spilled(b);
+    }
+
+    /// Where `n` bytes may be written, if the output buffer has the room. `advance` makes them part of the frame.
+    #[inline(always)]
+    pub(crate) fn reserve(&mut self, n: usize) -> Option<*mut u8> {
+        if self.spilled || n > self.ctx.space() - self.len {
+            return None;
+        }
+        Some(unsafe { self.ctx.out_end().add(self.len) })
+    }
+
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, n: usize) {
+        self.len += n;
+    }
+
+    /// Push of what is short as a rule.
+    #[inline]
+    pub(crate) fn push_short(&mut self, b: &[u8]) {
+        match self.reserve(b.len()) {
+            Some(at) if b.len() <= SHORT => {
+                unsafe { append_short(at, b) };
+                self.len += b.len();
+            }
+            _ => self.push(b),
+        }
     }
 
     #[cold]

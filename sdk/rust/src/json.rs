@@ -1,6 +1,6 @@
 //! Writing small JSON objects straight into the output.
 
-use crate::emit::OutBuf;
+use crate::emit::{append_short, OutBuf, SHORT};
 use core::fmt::Write;
 
 /// Writes the members of one JSON object, in call order. Names and text are escaped; numbers are
@@ -20,11 +20,29 @@ impl<'w, 'c> JsonWriter<'w, 'c> {
         self.buf.push(b"}");
     }
 
+    #[inline]
     fn name(&mut self, name: &str) {
-        if !self.first {
+        let comma = !self.first;
+        self.first = false;
+        let n = name.as_bytes();
+        if n.len() <= SHORT && plain(n) {
+            if let Some(at) = self.buf.reserve(n.len() + 4) {
+                // `reserve` says that there is room for all of it.
+                unsafe {
+                    *at = b',';
+                    let at = at.add(comma as usize);
+                    *at = b'"';
+                    let end = append_short(at.add(1), n);
+                    *end = b'"';
+                    *end.add(1) = b':';
+                }
+                self.buf.advance(n.len() + 3 + comma as usize);
+                return;
+            }
+        }
+        if comma {
             self.buf.push(b",");
         }
-        self.first = false;
         self.string(name);
         self.buf.push(b":");
     }
@@ -120,35 +138,37 @@ impl<'w, 'c> JsonWriter<'w, 'c> {
         self
     }
 
-    fn decimal(&mut self, mut v: u64, negative: bool, decimals: usize) {
+    #[inline]
+    fn decimal(&mut self, v: u64, negative: bool, decimals: usize) {
         let mut digits = [0u8; 48];
-        let mut at = digits.len();
-        let mut written = 0;
-        while v > 0 || written <= decimals {
-            if written == decimals && decimals > 0 {
-                at -= 1;
-                digits[at] = b'.';
-            }
-            at -= 1;
-            digits[at] = b'0' + (v % 10) as u8;
-            v /= 10;
-            written += 1;
-        }
-        if negative {
-            at -= 1;
-            digits[at] = b'-';
-        }
-        self.buf.push(&digits[at..]);
+        let at = format(&mut digits, v, negative, decimals);
+        self.buf.push_short(&digits[at..]);
     }
 
+    #[inline]
     fn string(&mut self, s: &str) {
+        let b = s.as_bytes();
+        if b.len() <= SHORT && plain(b) {
+            if let Some(at) = self.buf.reserve(b.len() + 2) {
+                unsafe {
+                    *at = b'"';
+                    *append_short(at.add(1), b) = b'"';
+                }
+                self.buf.advance(b.len() + 2);
+                return;
+            }
+        }
         self.buf.push(b"\"");
-        self.escaped(s);
+        self.escape(b);
         self.buf.push(b"\"");
     }
 
     fn escaped(&mut self, s: &str) {
-        let bytes = s.as_bytes();
+        self.escape(s.as_bytes());
+    }
+
+    #[cold]
+    fn escape(&mut self, bytes: &[u8]) {
         let mut from = 0;
         for (i, &b) in bytes.iter().enumerate() {
             let short: &[u8] = match b {
@@ -170,5 +190,150 @@ impl<'w, 'c> JsonWriter<'w, 'c> {
             }
         }
         self.buf.push(&bytes[from..]);
+    }
+}
+
+/// Writes `v` / 10^`decimals` at the end of `digits` and returns where it begins.
+#[inline]
+fn format(digits: &mut [u8; 48], mut v: u64, negative: bool, decimals: usize) -> usize {
+    let mut at = digits.len();
+    if decimals > 0 {
+        let end = at - decimals;
+        while at > end {
+            at -= 1;
+            digits[at] = b'0' + (v % 10) as u8;
+            v /= 10;
+        }
+        at -= 1;
+        digits[at] = b'.';
+    }
+    while v > u32::MAX as u64 {
+        let low = (v % 10_000) as u32;
+        v /= 10_000;
+        at -= 4;
+        pair(digits, at, low / 100);
+        pair(digits, at + 2, low % 100);
+    }
+    let mut v = v as u32;
+    while v >= 100 {
+        // v / 100: engines compile a division by a constant as a division.
+        let q = ((v as u64 * 0x51eb_851f) >> 37) as u32;
+        at -= 2;
+        pair(digits, at, v - q * 100);
+        v = q;
+    }
+    if v >= 10 {
+        at -= 2;
+        pair(digits, at, v);
+    } else {
+        at -= 1;
+        digits[at] = b'0' + v as u8;
+    }
+    if negative {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    at
+}
+
+/// Writes a number below 100 as two digits at `at`.
+#[inline(always)]
+fn pair(digits: &mut [u8; 48], at: usize, v: u32) {
+    let tens = (v * 103) >> 10;
+    digits[at] = b'0' + tens as u8;
+    digits[at + 1] = b'0' + (v - tens * 10) as u8;
+}
+
+/// No byte needs an escape: eight bytes at a time, as loops are charged by the turn.
+#[inline]
+fn plain(b: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The high bit of each byte that is below 0x20, a quote or a backslash (bytes from 0x80 on are none).
+    let found = |w: u64| {
+        let quote = w ^ (ONES * b'"' as u64);
+        let slash = w ^ (ONES * b'\\' as u64);
+        (w.wrapping_sub(ONES * 0x20) | quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES)) & !w & HIGH
+    };
+    let word = |at: usize| {
+        let mut w = [0; 8];
+        w.copy_from_slice(&b[at..at + 8]);
+        found(u64::from_le_bytes(w))
+    };
+    let n = b.len();
+    if n < 8 {
+        let mut w = [b' '; 8];
+        for (to, &from) in w.iter_mut().zip(b) {
+            *to = from;
+        }
+        return found(u64::from_le_bytes(w)) == 0;
+    }
+    // The last word overlaps the one before it. Up to 16 bytes need no loop.
+    let mut bad = word(0) | word(n - 8);
+    let mut at = 8;
+    while at + 8 < n {
+        bad |= word(at);
+        at += 8;
+    }
+    bad == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::{String, ToString};
+    use std::vec;
+
+    #[test]
+    fn a_byte_that_needs_an_escape_is_found_at_each_place() {
+        for n in 0..40 {
+            assert!(plain(&vec![b'a'; n]) && plain(&vec![0xc3; n]) && plain(&vec![0x7f; n]) && plain(&vec![b' '; n]));
+            for at in 0..n {
+                for bad in [0, 1, 0x1f, b'"', b'\\'] {
+                    for fill in [b'a', 0xff, b' ', b'!', b'#', b'[', b']'] {
+                        let mut v = vec![fill; n];
+                        v[at] = bad;
+                        assert!(!plain(&v), "{:?}", v);
+                    }
+                }
+            }
+        }
+        for b in 0..=255u8 {
+            assert_eq!(plain(&[b; 11]), b >= 0x20 && b != b'"' && b != b'\\', "{}", b);
+        }
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_std_gives() {
+        let check = |v: u64, negative: bool, decimals: usize| {
+            let mut digits = [0; 48];
+            let at = format(&mut digits, v, negative, decimals);
+            let mut want = v.to_string();
+            if decimals > 0 {
+                while want.len() <= decimals {
+                    want.insert(0, '0');
+                }
+                want.insert(want.len() - decimals, '.');
+            }
+            if negative {
+                want.insert(0, '-');
+            }
+            assert_eq!(String::from_utf8_lossy(&digits[at..]), want);
+        };
+        let mut x = 88172645463325252u64;
+        for i in 0..200_000u32 {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            check(x >> (i % 64), i % 3 == 0, (i % 5) as usize * 4);
+        }
+        for p in 0..20 {
+            let ten = 10u64.pow(p);
+            for v in [ten - 1, ten, ten + 1, ten / 100 * 99] {
+                check(v, false, 0);
+            }
+        }
+        check(u64::MAX, true, 0);
+        check(0, false, 25);
     }
 }

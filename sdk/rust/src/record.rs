@@ -93,13 +93,13 @@ impl<'a> Record<'a> {
     /// The value as text. Errors: a null value, bytes that are not UTF-8.
     pub fn text(&self) -> Result<&'a str> {
         let v = self.value().ok_or_else(|| Error::msg("the value is null, text was expected"))?;
-        core::str::from_utf8(v).map_err(|_| Error::msg("the value is not UTF-8"))
+        utf8(v).map_err(|_| Error::msg("the value is not UTF-8"))
     }
 
     /// The key as text. Errors: a null key, bytes that are not UTF-8.
     pub fn key_text(&self) -> Result<&'a str> {
         let k = self.key().ok_or_else(|| Error::msg("the key is null, text was expected"))?;
-        core::str::from_utf8(k).map_err(|_| Error::msg("the key is not UTF-8"))
+        utf8(k).map_err(|_| Error::msg("the key is not UTF-8"))
     }
 
     /// The value as a typed row of `fields` columns (`my_function::input::COUNT`).
@@ -225,11 +225,27 @@ impl<'a> Timer<'a> {
 
     /// The key as text. Errors: bytes that are not UTF-8.
     pub fn key_text(&self) -> Result<&'a str> {
-        core::str::from_utf8(self.key()).map_err(|_| Error::msg("the key is not UTF-8"))
+        utf8(self.key()).map_err(|_| Error::msg("the key is not UTF-8"))
     }
 
     /// The clock it ran on.
     pub fn domain(&self) -> Domain {
         self.domain
     }
+}
+
+/// `from_utf8` with a shorter way for short ASCII, which keys are as a rule.
+#[inline]
+pub(crate) fn utf8(b: &[u8]) -> core::result::Result<&str, core::str::Utf8Error> {
+    let word = |at: usize| {
+        let mut w = [0; 8];
+        w.copy_from_slice(&b[at..at + 8]);
+        u64::from_le_bytes(w)
+    };
+    let n = b.len();
+    if (8..=16).contains(&n) && (word(0) | word(n - 8)) & 0x8080_8080_8080_8080 == 0 {
+        // All bytes are below 0x80.
+        return Ok(unsafe { core::str::from_utf8_unchecked(b) });
+    }
+    core::str::from_utf8(b)
 }

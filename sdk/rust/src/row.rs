@@ -146,7 +146,7 @@ impl<'a> Row<'a> {
     /// A string column; `None` also if it is not UTF-8.
     #[inline]
     pub fn str(&self, i: usize) -> Option<&'a str> {
-        core::str::from_utf8(self.bytes(i)?).ok()
+        crate::record::utf8(self.bytes(i)?).ok()
     }
 }
 
