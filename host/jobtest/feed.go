@@ -110,8 +110,12 @@ func (s *feedSource) Poll(b *abi.Batch, max int) (operators.PollStatus, error) {
 		}
 		return operators.PollEnd, nil
 	}
+	s.in.CaughtUp(b, 0)
 	return operators.PollIdle, nil
 }
+
+// Intake implements operators.Timed.
+func (s *feedSource) Intake() *operators.Intake { return s.in }
 
 // Ready implements operators.Source.
 func (s *feedSource) Ready() <-chan struct{} { return s.feed.ready }

@@ -2,8 +2,6 @@ package jobtest
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/host/engine"
+	"github.com/millrace-io/millrace/host/worker"
 )
 
 // root is the repository's folder.
@@ -50,21 +48,14 @@ func engineFor(interpreter bool) *engine.Engine {
 	return e.(once)()
 }
 
-// modules implements spec.Modules.
-type modules struct{}
-
-func (modules) ModuleInfo(path string) (*abi.Descriptor, string, error) {
-	wasm, err := os.ReadFile(path)
+// resolver is what tells pipelines what modules offer.
+var resolver = sync.OnceValue(func() *worker.Modules {
+	m, err := worker.NewModules(context.Background(), filepath.Join(scratch(), "cache"))
 	if err != nil {
-		return nil, "", err
+		panic(err)
 	}
-	sum := sha256.Sum256(wasm)
-	m, err := engineFor(false).Compile(context.Background(), wasm, nil)
-	if err != nil {
-		return nil, "", err
-	}
-	return m.Descriptor(), hex.EncodeToString(sum[:]), m.(*engine.Module).Close()
-}
+	return m
+})
 
 var moduleName = regexp.MustCompile(`@[a-z][a-z-]*`)
 

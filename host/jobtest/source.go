@@ -35,7 +35,7 @@ func (w *World) operator(n *operators.Node) (operators.Operator, error) {
 }
 
 type polledSource struct {
-	operators.Source
+	*memory.Source
 	node  string
 	world *World
 }

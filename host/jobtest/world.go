@@ -86,7 +86,7 @@ func (w *World) Parse(yaml string) (*operators.Graph, error) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	return spec.Load(file, spec.Options{Modules: modules{}})
+	return spec.Load(file, spec.Options{Modules: resolver()})
 }
 
 // File writes an input file.
