@@ -9,7 +9,8 @@ var mutants = []mutant{
 		edits: []edit{{
 			file: "host/job/drive.go",
 			find: "\t\td.writers.Go(func() { d.write(ctx, fx.Manifest) })\n",
-			with: "\t\tfor _, t := range d.tasks {\n\t\t\tt.Control(ctx, task.Control{Complete: fx.Manifest.ID})\n\t\t}\n" +
+			// Not the last one: tasks end when they hear of it.
+			with: "\t\tfor _, t := range d.tasks {\n\t\t\tif !fx.Manifest.Finished {\n\t\t\t\tt.Control(task.Control{Complete: fx.Manifest.ID})\n\t\t\t}\n\t\t}\n" +
 				"\t\td.writers.Go(func() { time.Sleep(20 * time.Millisecond); d.write(ctx, fx.Manifest) })\n",
 		}},
 	},
@@ -93,5 +94,83 @@ var mutants = []mutant{
 			find: "\t\tp.seq = max(p.seq, r.Numbers[\"sequence\"])\n",
 			with: "",
 		}},
+	},
+	{
+		name:   "incomplete-checkpoint-counts",
+		breaks: "a checkpoint is complete when every task has said that its part is durable",
+		points: []string{"K12", "random"},
+		edits: []edit{{
+			file: "checkpoint/coordinator.go",
+			find: "\t\tif c.missing(f) == 0 {\n",
+			with: "\t\tif c.missing(f) <= 1 {\n",
+		}},
+	},
+	{
+		name:   "older-checkpoint-restored",
+		breaks: "a restart goes on from the newest complete checkpoint",
+		points: []string{"K12", "random"},
+		edits: []edit{{
+			file: "checkpoint/snapstore/manifests.go",
+			find: "\t\tnewest = ids[len(ids)-1]\n\t}\n\tif newest < h.latest {\n",
+			with: "\t\tnewest = ids[max(0, len(ids)-2)]\n\t}\n\tif newest == 0 && newest < h.latest {\n",
+		}},
+	},
+	{
+		name:   "ack-before-write",
+		breaks: "a task says that its part is durable once it is written",
+		points: []string{"K12", "random"},
+		edits: []edit{{
+			file: "host/task/cut.go",
+			find: "\t\t<-p.Done()\n\t\ts, err := p.Result()\n",
+			with: "\t\tselect {\n\t\tcase <-p.Done():\n\t\tdefault:\n\t\t\tc.snap.Operators = append(c.snap.Operators, checkpoint.OperatorSnapshot{Operator: c.names[i]})\n" +
+				"\t\t\tcontinue\n\t\t}\n\t\ts, err := p.Result()\n",
+		}},
+	},
+	{
+		name:   "ack-before-fsync",
+		breaks: "a file of the snapshot store is durable before it gets its name",
+		test:   "./checkpoint/snapstore TestT6CrashAtEveryFileOperation", // a killed process loses no written byte
+		edits: []edit{{
+			file: "checkpoint/snapstore/publish.go",
+			find: "\ts.crash(\"K7\")\n\tif err := f.Sync(); err != nil {\n",
+			with: "\ts.crash(\"K7\")\n\tif err := error(nil); err != nil {\n",
+		}},
+	},
+	{
+		name:   "timers-forgotten",
+		breaks: "timers are in the snapshot",
+		points: []string{"K12", "random"},
+		edits: []edit{{
+			file: "state/backend/backend.go",
+			find: "\tfor _, p := range b.parts {\n\t\tc, err := p.Freeze()\n",
+			with: "\tfor _, p := range b.parts {\n\t\tif any(p) == any(b.timers) {\n\t\t\tcontinue\n\t\t}\n\t\tc, err := p.Freeze()\n",
+		}},
+	},
+	{
+		name:   "map-tombstones-dropped",
+		breaks: "an entry that was removed from a map stays removed after a restore",
+		points: []string{"K12", "random"},
+		edits: []edit{{
+			file: "state/ordered/store.go",
+			find: "\t\ts.log.append(s.comp, nil, kindTomb)\n",
+			with: "",
+		}},
+	},
+	{
+		name:   "watermark-forgotten",
+		breaks: "the watermark is in the snapshot: after a restore it goes on from there",
+		points: []string{"K12", "random"},
+		edits: []edit{
+			{
+				file: "host/task/cut.go",
+				find: "Watermarks: slices.Clone(t.wms)}}",
+				with: "Watermarks: slices.Clone(t.wms[:0])}}",
+			},
+			{
+				file: "operators/guestop/snapshot.go",
+				find: "numWatermark: o.wm",
+				with: "numWatermark: math.MinInt64",
+			},
+		},
 	},
 }

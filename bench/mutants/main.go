@@ -98,6 +98,9 @@ func try(m *mutant, judge, dir string, applyOnly bool, seed uint64) (bool, error
 	if err := m.apply(dir); err != nil {
 		return false, err
 	}
+	if m.test != "" && !applyOnly {
+		return m.tested(dir)
+	}
 	bin := filepath.Join(dir, "millrace-mutant")
 	build := exec.Command("go", "build", "-tags", "crash", "-o", bin, "./cmd/millrace")
 	build.Dir = dir
@@ -110,6 +113,22 @@ func try(m *mutant, judge, dir string, applyOnly bool, seed uint64) (bool, error
 	return m.judged(judge, bin, filepath.Join(dir, "trials"), seed)
 }
 
+// tested says whether the named test fails with the mutant. A package that does not build is an error.
+func (m *mutant) tested(dir string) (bool, error) {
+	f := strings.Fields(m.test)
+	cmd := exec.Command("go", "test", "-count=1", "-run", "^"+f[1]+"$", f[0])
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	fmt.Fprintf(os.Stderr, "%s (%s):\n%s\n", m.name, m.breaks, lastLines(string(out), 18))
+	if err == nil && strings.Contains(string(out), "no tests to run") || err != nil && !strings.Contains(string(out), "--- FAIL: "+f[1]) {
+		return false, fmt.Errorf("mutant %s: the test %s could not judge it: %w", m.name, m.test, err)
+	}
+	return err != nil, nil
+}
+
+// variant is the form of the pipeline that is killed: folders of parts, several inputs.
+const variant = "folder"
+
 func (m *mutant) judged(judge, bin, scratch string, seed uint64) (bool, error) {
 	kills := m.kills
 	if kills == 0 {
@@ -118,11 +137,14 @@ func (m *mutant) judged(judge, bin, scratch string, seed uint64) (bool, error) {
 	if err := os.Mkdir(scratch, 0o755); err != nil {
 		return false, err
 	}
-	cmd := exec.Command(judge, "-binary", bin, "-scratch", scratch, "-only", strings.Join(m.points, ","),
+	cmd := exec.Command(judge, "-binary", bin, "-scratch", scratch, "-variant", variant, "-only", strings.Join(m.points, ","),
 		"-points", fmt.Sprint(kills), "-random", fmt.Sprint(kills), "-seed", fmt.Sprint(seed))
 	out, err := cmd.CombinedOutput()
 	fmt.Fprintf(os.Stderr, "%s (%s):\n%s\n", m.name, m.breaks, lastLines(string(out), 18))
 	switch {
+	case strings.Contains(string(out), "without a kill went wrong"):
+		fmt.Fprintf(os.Stderr, "%s: a run nobody kills goes wrong: that is no proof that kills show it\n", m.name)
+		return false, nil
 	case strings.Contains(string(out), "VERDICT wrong"):
 		return true, nil
 	case strings.Contains(string(out), "VERDICT right"):

@@ -15,6 +15,7 @@ type mutant struct {
 	edits  []edit   // all are applied
 	points []string // crash points at which it shows; "random" for random kills
 	kills  int      // at each of them; 0: defaultKills
+	test   string   // instead of kills: package and name of the test that must fail
 }
 
 // edit replaces a piece of a file, which must be there exactly once: a piece that moved or changed is an
@@ -53,8 +54,8 @@ func (m *mutant) check() error {
 		return fmt.Errorf("mutant %q: name and what it breaks are needed", m.name)
 	case len(m.edits) == 0:
 		return fmt.Errorf("mutant %s: no edit", m.name)
-	case len(m.points) == 0:
-		return fmt.Errorf("mutant %s: no crash point at which it shows", m.name)
+	case len(m.points) == 0 && len(strings.Fields(m.test)) != 2:
+		return fmt.Errorf("mutant %s: no crash point at which it shows, and no package and test", m.name)
 	}
 	for _, e := range m.edits {
 		if e.file == "" || e.find == "" || e.find == e.with {
