@@ -30,7 +30,7 @@ func (c combination) String() string {
 var plain = combination{256, 5, 1, "memory", false, "effects"}
 
 // pairwise holds every pair of values of two of the dimensions, but for batch 1 with the interpreter; those
-// with the interpreter run a tenth of the records.
+// with the interpreter run a twentieth of the records.
 var pairwise = []combination{
 	{1, 0, 1, "memory", false, "effects"},
 	{1, 5, 2, "disk", false, "effects-go"},
@@ -87,7 +87,7 @@ func (c combination) run(t *testing.T, records []abi.Record) string {
 // size, linger, parallelism, backend, engine and language of the guest.
 func TestOutputMatrix(t *testing.T) {
 	t.Parallel()
-	sizes := map[bool]int{false: 20_000, true: 2_000}
+	sizes := map[bool]int{false: 20_000, true: 1_000}
 	want, records := map[bool]string{}, map[bool][]abi.Record{}
 	for interpreted, n := range sizes {
 		records[interpreted] = workload(*seedFlag, n, n/10)
