@@ -3,6 +3,7 @@ package operators
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
@@ -14,6 +15,11 @@ type Rejecter interface {
 	// Rejected is the dead letters of the last Poll, borrowed until the next. The task emits them on
 	// OutputDeadLetter. Marks are not in it: the task puts those of the poll on every output.
 	Rejected() *abi.Batch
+}
+
+// Timed is a source whose intake the task may ask: whether it is idle, when it wants to be polled again.
+type Timed interface {
+	Intake() *Intake
 }
 
 // Counted is an operator, source or sink that counts things for people: "skipped", "dead letters".
@@ -36,12 +42,22 @@ type Intake struct {
 	skipped  int64
 	letters  int64
 	rec      abi.Record
+
+	restamp bool  // records get stamp as their time
+	stamp   int64 // abi.NoTime: none
+	align   int64 // ms a split may be ahead of the slowest; 0: any
+	limit   int64 // greatest time up to which a split is read
+	warned  int64 // ms of the last warning of a time in the future
 }
 
 // NewIntake makes the intake of source node n. describe names positions for messages.
 func NewIntake(n *Node, ctx *Context, describe func(abi.Position) string) *Intake {
 	s := n.Source
-	in := &Intake{node: n, ctx: ctx, describe: describe, wm: NewWatermarks(s.Time), timed: s.Time != nil}
+	in := &Intake{node: n, ctx: ctx, describe: describe, wm: NewWatermarks(s.Time), stamp: abi.NoTime, warned: math.MinInt64}
+	if t := s.Time; t != nil {
+		in.timed, in.restamp = t.Source != TimeProcessing, t.Source != TimeFromField
+		in.align = t.Align.Milliseconds()
+	}
 	in.keyed = s.Key != nil || s.NaturalKey
 	if p := DecodePlan(n); s.Format == "ndjson" || s.Format == "lines" {
 		in.json = format.NewJSON(p)
@@ -67,11 +83,82 @@ func (in *Intake) AddSplit(p checkpoint.SplitPosition) int { return in.wm.Add(p)
 
 // Begin starts a poll. The first call is also the end of AddSplit.
 func (in *Intake) Begin() {
-	if in.wm.current == abi.MinWatermark {
+	in.settle()
+	in.rejected.Reset()
+	if in.timed {
+		in.wm.SetNow(in.ctx.Clock.NowMS())
+		if in.restamp {
+			in.stamp = in.wm.Stamp()
+		}
+	}
+	if in.align > 0 {
+		in.report()
+	}
+}
+
+func (in *Intake) settle() {
+	if !in.wm.settled {
 		in.wm.Settle()
 	}
-	in.rejected.Reset()
 }
+
+// End ends a poll that filled b: the task calls it, before it adds the mark of the end of input.
+func (in *Intake) End(b *abi.Batch) {
+	if w, ok := in.wm.Tick(); ok {
+		b.Mark(w)
+	}
+	if in.align > 0 {
+		in.report()
+	}
+}
+
+// report tells the other tasks how far this one is and takes from them how far its splits may go.
+func (in *Intake) report() {
+	least := in.wm.slowest()
+	if g := in.ctx.Group; g != nil {
+		least = g.Report(in.ctx.Task, least)
+	}
+	if in.limit = math.MaxInt64; least < math.MaxInt64-in.align {
+		in.limit = least + in.align
+	}
+}
+
+// Held says that a split has to wait for slower ones: it is not read, nor caught up. Once all that are not
+// caught up are held, the source is idle; the task polls it again when the slowest moves.
+func (in *Intake) Held(split int) bool {
+	return in.align > 0 && in.wm.splits[split].maxTime > in.limit
+}
+
+// Aligned says that splits wait for each other, so that all of a task have to be read at the same time.
+func (in *Intake) Aligned() bool { return in.align > 0 }
+
+// Behind is the unfinished split that is furthest behind in event time; false: all are finished.
+func (in *Intake) Behind() (split int, ok bool) {
+	split = in.wm.behind()
+	return split, split >= 0
+}
+
+// CaughtUp says that a split was looked at in this poll and has no further record at present, nor a part
+// of one.
+func (in *Intake) CaughtUp(b *abi.Batch, split int) {
+	w, moved, became := in.wm.CaughtUp(split)
+	if moved && in.timed {
+		b.Mark(w)
+	}
+	if became {
+		in.ctx.Log.Info("split is idle: the watermark does without it", "source", in.node.ID, "task", in.ctx.Task, "split", split,
+			"after", in.node.Source.Time.Idle, "watermark", in.wm.current)
+	}
+}
+
+// Idle says that the task has no split that counts for the watermark at present, though it is not at its end.
+func (in *Intake) Idle() bool {
+	in.settle()
+	return in.wm.Idle()
+}
+
+// NextLook is when the source wants to be polled though nothing has come, ms of the clock; false: not at all.
+func (in *Intake) NextLook() (ms int64, ok bool) { return in.wm.NextLook() }
 
 // Line adds the record of a line, or treats it by the error policy. A non-nil error stops the task.
 func (in *Intake) Line(b *abi.Batch, split int, pos abi.Position, line []byte) error {
@@ -85,6 +172,9 @@ func (in *Intake) Line(b *abi.Batch, split int, pos abi.Position, line []byte) e
 // dead letter, nil if r.Value is them.
 func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, err error) error {
 	nullKey := false
+	if in.restamp {
+		r.Time = in.stamp
+	}
 	if err != nil {
 		if nullKey = errors.Is(err, format.ErrNullKey); !nullKey {
 			return in.Reject(r.Pos, raw, err)
@@ -92,14 +182,23 @@ func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, er
 		if err = in.nullKey(r); err != nil {
 			return err
 		}
-	} else {
+	}
+	at, kept := r.Time, !nullKey
+	if at > in.wm.horizon {
+		if at = abi.NoTime; kept {
+			if kept, err = in.future(r); err != nil {
+				return err
+			}
+		}
+	}
+	if kept {
 		b.Append(r)
 		if in.keyed {
 			b.Hash = append(b.Hash, in.ctx.Hasher.Hash(r.Key))
 		}
 	}
 	if in.timed {
-		if w, ok := in.wm.Observe(split, r.Time); ok {
+		if w, ok := in.wm.Observe(split, at); ok {
 			b.Mark(w)
 		}
 	} else {
@@ -169,15 +268,19 @@ func (in *Intake) Rejected() *abi.Batch { return &in.rejected }
 // Watermark is the task's watermark from this source.
 func (in *Intake) Watermark() int64 { return in.wm.Current() }
 
-// Counters counts what the policies sent away, and what came behind the watermark (with CounterDelay, the
-// out_of_orderness that would have been enough).
+// Counters counts what the policies sent away, what came behind the watermark (with CounterDelay, the
+// out_of_orderness that would have been enough) and what came from the future.
 func (in *Intake) Counters() map[string]int64 {
+	if in == nil { // the source was never opened
+		return nil
+	}
 	late, delay := in.wm.Late()
-	return map[string]int64{"skipped": in.skipped, "dead letters": in.letters, CounterLate: late, CounterDelay: delay}
+	return map[string]int64{"skipped": in.skipped, "dead letters": in.letters, CounterLate: late, CounterDelay: delay, CounterFuture: in.wm.future}
 }
 
 // Names of counters that a source with event time has.
 const (
-	CounterLate  = "late"
-	CounterDelay = "delay_wanted_ms"
+	CounterLate   = "late"
+	CounterDelay  = "delay_wanted_ms"
+	CounterFuture = "future"
 )

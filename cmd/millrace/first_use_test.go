@@ -20,7 +20,7 @@ func TestRunThenAgainThenFresh(t *testing.T) {
 	dir := project(t, countPipeline)
 	write(t, dir, "in.txt", text)
 	r := do(t, dir, "run", "p.yaml")
-	r.want(t, 0, "state in .millrace/words", "complete: 3,000 records read")
+	r.want(t, 0, "state in .millrace/words", "complete: 3,000 records read in this run")
 	if r.out != "" {
 		t.Errorf("talk on stdout: %q", r.out)
 	}
@@ -28,7 +28,8 @@ func TestRunThenAgainThenFresh(t *testing.T) {
 	do(t, dir, "run", "p.yaml").want(t, 0, "already complete")
 	expect(t, dir, want)
 	// Published output stays, so a fresh run must not write over it.
-	do(t, dir, "run", "--fresh", "p.yaml").want(t, 1, "not this job's", "out")
+	do(t, dir, "run", "--fresh", "p.yaml").want(t, 1, "not this job's", "out", "state is as it was")
+	do(t, dir, "run", "p.yaml").want(t, 0, "already complete")
 	expect(t, dir, want)
 	if err := os.RemoveAll(filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
@@ -138,6 +139,14 @@ func TestPipesInAndOut(t *testing.T) {
 	r := finish(t, c)
 	r.want(t, 0)
 	if want := `{"word":"to","count":2}`; !strings.Contains(r.out, want) || strings.Count(r.out, "\n") != 6 {
+		t.Errorf("stdout %q", r.out)
+	}
+	// Another input is another job: it starts afresh, nothing of it is thrown away.
+	c = command(dir, "run", "p.yaml")
+	c.Stdin = strings.NewReader("to\n")
+	r = finish(t, c)
+	r.want(t, 0, "starting afresh")
+	if r.out != `{"word":"to","count":1}`+"\n" {
 		t.Errorf("stdout %q", r.out)
 	}
 }

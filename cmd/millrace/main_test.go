@@ -167,7 +167,7 @@ operators:
 func slowWant(t *testing.T) []string {
 	t.Helper()
 	dir := project(t, strings.Replace(slowPipeline, "    rate: 4000\n", "", 1))
-	do(t, dir, "run", "p.yaml").want(t, 0, "complete: 6,000 records read")
+	do(t, dir, "run", "p.yaml").want(t, 0, "complete: 6,000 records read in this run")
 	want := published(t, dir)
 	if len(want) != 6000 {
 		t.Fatalf("%d lines", len(want))

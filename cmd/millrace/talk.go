@@ -137,9 +137,9 @@ func (t *talk) summary(r job.Result) {
 		t.line("already complete: checkpoint %d; --fresh runs it again", r.Checkpoint)
 		return
 	case r.Complete:
-		t.line("complete: %s records read, checkpoint %d", thousands(r.Stats.Read), r.Checkpoint)
+		t.line("complete: %s records read in this run, checkpoint %d", thousands(r.Stats.Read), r.Checkpoint)
 	case r.Stopped:
-		t.line("stopped: %s records read, checkpoint %d; the same command goes on from there", thousands(r.Stats.Read), r.Checkpoint)
+		t.line("stopped: %s records read in this run, checkpoint %d; the same command goes on from there", thousands(r.Stats.Read), r.Checkpoint)
 	}
 	for _, o := range r.Stats.Operators {
 		if text := counters(o.Counters); text != "" {

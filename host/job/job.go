@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/task"
 	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/connect"
 	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/state"
 )
@@ -98,6 +100,16 @@ func (j *Job) prepare(ctx context.Context) error {
 
 // forget drops state and staged output.
 func (j *Job) forget() error {
+	for _, n := range j.opts.Graph.Nodes {
+		path, err := connect.Published(n)
+		if err != nil {
+			return err
+		}
+		if path != "" {
+			return fmt.Errorf("operator %q: %w: %s is there, and a fresh run does not write over what is published; move it away, or name another path (state is as it was)",
+				n.ID, operators.ErrNotOurs, path)
+		}
+	}
 	for _, d := range []string{"stage", "work"} {
 		if err := os.RemoveAll(filepath.Join(j.opts.StateDir, d)); err != nil {
 			return err
@@ -132,7 +144,7 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 		switch {
 		case err == nil:
 			return j.result(done), nil
-		case ctx.Err() != nil, !retryable(err), !j.hasRun() && !storageFull(err):
+		case ctx.Err() != nil, !retryable(err), j.readsStdin(), !j.hasRun() && !storageFull(err):
 			return j.result(nil), err
 		}
 		if progress {
@@ -187,7 +199,7 @@ func retryable(err error) bool {
 	if errors.As(err, &damaged) {
 		return false
 	}
-	for _, permanent := range []error{operators.ErrNotOurs, operators.ErrOutputLost, operators.ErrInputChanged} {
+	for _, permanent := range []error{operators.ErrNotOurs, operators.ErrOutputLost, operators.ErrInputChanged, syscall.EPIPE} {
 		if errors.Is(err, permanent) {
 			return false
 		}
@@ -201,6 +213,16 @@ func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress b
 	a := &attempt{job: j, counted: map[string][]operators.Counted{}, readers: map[string][]operators.Source{}, nodes: j.plan.nodes, events: make(chan task.Event, 1024)}
 	if err := j.load(ctx, a); err != nil {
 		return nil, false, err
+	}
+	if a.from != nil && a.from.Finished && !j.rereads() {
+		j.warn(fmt.Sprintf("the input of checkpoint %d has ended, and this one is another: starting afresh", a.from.ID))
+		if err := j.forget(); err != nil {
+			return nil, false, err
+		}
+		a.from, a.restore = nil, nil
+		if err := j.load(ctx, a); err != nil {
+			return nil, false, err
+		}
 	}
 	if a.from != nil && a.from.Finished {
 		j.mu.Lock()
@@ -272,6 +294,20 @@ func (j *Job) hasRun() bool {
 	default:
 		return false
 	}
+}
+
+// rereads says that every source can be read again from its start.
+func (j *Job) rereads() bool {
+	return !slices.ContainsFunc(j.opts.Graph.Nodes, func(n *operators.Node) bool {
+		return n.Source != nil && connect.Promise(n) == operators.PromiseLossy
+	})
+}
+
+// readsStdin says that another attempt would find its input gone.
+func (j *Job) readsStdin() bool {
+	return slices.ContainsFunc(j.opts.Graph.Nodes, func(n *operators.Node) bool {
+		return n.Source != nil && n.Source.Connector == "stdin"
+	})
 }
 
 // moduleRefs binds each guest operator to the module it runs.

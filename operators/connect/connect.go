@@ -76,3 +76,11 @@ func Promise(n *operators.Node) operators.Promise {
 	}
 	return operators.PromiseExactlyOnce
 }
+
+// Published is the path of what a sink node has published already; "": nothing, or the node keeps nothing.
+func Published(n *operators.Node) (path string, err error) {
+	if n.Kind != operators.NodeSink || n.Sink.Connector != "file" {
+		return "", nil
+	}
+	return file.Published(n)
+}

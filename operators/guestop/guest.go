@@ -82,6 +82,8 @@ type Fault struct {
 	Stack   []string // wasm frames, innermost first, with names where known
 	Stderr  string   // tail of what the guest printed
 	Module  string   // digest
+	Name    string   // path of the module, where known
+	Func    string   // function of the module, where known
 	Export  string
 }
 
@@ -92,7 +94,11 @@ func (f *Fault) Error() string {
 	if len(digest) > 12 {
 		digest = digest[:12]
 	}
-	fmt.Fprintf(&b, "guest fault: %s: %s (module %s, export %s)", f.Kind, f.Message, digest, f.Export)
+	fmt.Fprintf(&b, "guest fault: %s: %s (", f.Kind, f.Message)
+	if f.Func != "" {
+		fmt.Fprintf(&b, "function %s of %s, ", f.Func, f.Name)
+	}
+	fmt.Fprintf(&b, "module %s, export %s)", digest, f.Export)
 	for _, s := range f.Stack {
 		b.WriteString("\n    at ")
 		b.WriteString(s)

@@ -56,6 +56,7 @@ func (o *Op) run(kind uint32, b *abi.Batch, marks []abi.Mark, out operators.Coll
 			return err
 		}
 		if fault != nil {
+			fault.Name, fault.Func = o.node.Module, o.fn.Name
 			if fault.Record < 0 || fault.Kind == FaultTimeout { // not a record's doing
 				return fmt.Errorf("operator %s: %w", o.ctx.Operator, fault)
 			}

@@ -57,6 +57,9 @@ func (o *Op) checkOutputs(consumed int) *Fault {
 		if count > abi.MaxOutputsPerRecord || size > abi.MaxOutputBytes {
 			return o.fault(FaultLimit, int(c), "more than %d outputs or %d bytes from one record", abi.MaxOutputsPerRecord, abi.MaxOutputBytes)
 		}
+		if count > 1 && o.single() {
+			return o.fault(FaultProtocol, int(c), "a %s function gives at most one output for a record", o.fn.Kind)
+		}
 		if len(f) > abi.MaxRecordBytes {
 			return o.fault(FaultLimit, int(c), "an output of %d bytes, at most %d", len(f), abi.MaxRecordBytes)
 		}
@@ -87,6 +90,7 @@ func (o *Op) settle(kind uint32, b *abi.Batch, lo, consumed int, marks []abi.Mar
 	o.takeOutputs(lo, consumed, marks)
 	for _, f := range o.env.failures {
 		fault := o.fault(FaultReturned, f.record, "%s", f.msg)
+		fault.Name, fault.Func = o.node.Module, o.fn.Name
 		o.stats.Faults++
 		if err := o.policy(kind, b, lo+f.record, fault); err != nil {
 			return err
@@ -172,3 +176,6 @@ func (o *Op) takeOutputs(lo, consumed int, marks []abi.Mark) {
 		o.out.mark(m.Watermark)
 	}
 }
+
+// single says that the function's kind allows one output for a record.
+func (o *Op) single() bool { return o.fn.Kind == abi.FunctionMap || o.fn.Kind == abi.FunctionFilter }
