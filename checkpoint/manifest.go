@@ -39,6 +39,8 @@ type TaskSnapshot struct {
 	Parallelism int                `json:"parallelism"`
 	Finished    bool               `json:"finished,omitempty"` // the task had ended before the barrier
 	Watermarks  []int64            `json:"watermarks"`         // of each input channel, in channel order
+	Idle        []bool             `json:"idle,omitempty"`     // of each input channel; empty: none is
+	Ahead       uint64             `json:"ahead,omitempty"`    // how far the task's watermark is ahead of the least of them, ms
 	Operators   []OperatorSnapshot `json:"operators"`
 	Channels    []ChannelState     `json:"channels,omitempty"` // records in flight; empty with aligned barriers
 }
@@ -62,6 +64,8 @@ type SplitPosition struct {
 	MaxTime  int64  `json:"max_time"`
 	Mark     int64  `json:"mark"` // last watermark emitted
 	Finished bool   `json:"finished"`
+	Idle     bool   `json:"idle,omitempty"`  // the watermark does without it
+	Ahead    uint64 `json:"ahead,omitempty"` // how far the task's watermark was ahead of Mark, ms
 	Identity string `json:"identity,omitempty"` // detects changed input: size, hash of the first block
 }
 

@@ -175,16 +175,16 @@ func (r *Restore) Finished(vertex string) bool {
 }
 
 // Watermarks are those that task t of p starts with on its n input channels: as they were if parallelism
-// and channels are the same, else the minimum over all tasks, so that nothing becomes late by rescaling.
+// and channels are the same, else the least watermark of any task, so that nothing becomes late by rescaling.
 func (r *Restore) Watermarks(vertex string, t, p, n int) []int64 {
 	tasks := r.vertices[vertex]
-	if len(tasks) == p && len(tasks[t].Watermarks) == n {
+	if r.same(vertex, t, p, n) {
 		return slices.Clone(tasks[t].Watermarks)
 	}
 	lowest, found := int64(math.MaxInt64), false
 	for _, old := range tasks {
-		for _, w := range old.Watermarks {
-			lowest, found = min(lowest, w), true
+		if len(old.Watermarks) > 0 {
+			lowest, found = min(lowest, old.Watermark()), true
 		}
 	}
 	if !found {
@@ -192,3 +192,29 @@ func (r *Restore) Watermarks(vertex string, t, p, n int) []int64 {
 	}
 	return slices.Repeat([]int64{lowest}, n)
 }
+
+// Idle says which of those channels were idle, and how far, ms, the task's watermark was ahead of the least
+// of all. After rescaling no channel is: those that send on it say so again.
+func (r *Restore) Idle(vertex string, t, p, n int) (idle []bool, ahead uint64) {
+	if !r.same(vertex, t, p, n) {
+		return nil, 0
+	}
+	old := r.vertices[vertex][t]
+	return slices.Clone(old.Idle), old.Ahead
+}
+
+func (r *Restore) same(vertex string, t, p, n int) bool {
+	tasks := r.vertices[vertex]
+	return len(tasks) == p && len(tasks[t].Watermarks) == n
+}
+
+// Watermark is what the task's inputs came to: their least, or more where one was idle.
+func (t *TaskSnapshot) Watermark() int64 {
+	return Advance(slices.Min(t.Watermarks), t.Ahead)
+}
+
+// Advance is the watermark that is ahead ms beyond w, over the whole range of 64 bits.
+func Advance(w int64, ahead uint64) int64 { return int64(uint64(w) + ahead) }
+
+// Ahead is how far watermark w is beyond least, ms: what Advance takes.
+func Ahead(w, least int64) uint64 { return uint64(w) - uint64(least) }

@@ -29,6 +29,7 @@ const (
 const (
 	KindMalformed = "malformed"
 	KindNullKey   = "null key"
+	KindFuture    = "future"
 )
 
 // RecordError is a record's error under the policy stop.

@@ -86,13 +86,38 @@ type SourceNode struct {
 	NaturalKey bool `json:"natural_key,omitempty"`
 }
 
-// TimeSettings say where event time is and how far behind records may come.
+// TimeSettings say where event time comes from and how the watermark follows it.
 type TimeSettings struct {
+	Source         string        `json:"source,omitempty"` // TimeFromField (""), TimeIngestion, TimeProcessing
 	Field          string        `json:"field"`
-	Unit           string        `json:"unit"` // ms (default), s, us, ns, or rfc3339; text and Parquet timestamps know theirs
-	OutOfOrderness time.Duration `json:"out_of_orderness"`
-	Quantum        time.Duration `json:"quantum"` // default 100 ms
+	Unit           string        `json:"unit"`                 // ms (default), s, us, ns, or rfc3339; text and Parquet timestamps know theirs
+	Watermarks     string        `json:"watermarks,omitempty"` // WatermarksBounded (""), WatermarksMonotonic, WatermarksNone
+	OutOfOrderness time.Duration `json:"out_of_orderness"`     // WatermarksBounded only
+	Quantum        time.Duration `json:"quantum"`              // default 100 ms
+	// Idle is how long a split gives nothing, though it is read to its present end, until the watermark
+	// does without it; 0: it waits for ever.
+	Idle time.Duration `json:"idle,omitempty"`
+	// MaxFutureSkew bounds how far ahead of the clock a time may be to move the watermark; 0: no bound.
+	MaxFutureSkew time.Duration `json:"max_future_skew,omitempty"`
+	// OnFuture says what becomes of records beyond it; an empty policy: they are kept.
+	OnFuture ErrorPolicy `json:"on_future,omitzero"`
+	// Align bounds how much event time a split may be ahead of the source's slowest one; 0: no bound.
+	Align time.Duration `json:"align,omitempty"`
 }
+
+// Where the time of records comes from.
+const (
+	TimeFromField = ""          // of the record
+	TimeIngestion = "ingestion" // the clock when the source takes the record; another one after a replay
+	// TimeProcessing: records have none, operators go by their own clock.
+)
+
+// Watermark generators.
+const (
+	WatermarksBounded   = ""          // OutOfOrderness behind the greatest time
+	WatermarksMonotonic = "monotonic" // a split's times never fall
+	WatermarksNone      = "none"      // only the end of input
+)
 
 // FileSource reads files: each is one split.
 type FileSource struct {

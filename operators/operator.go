@@ -48,6 +48,8 @@ type Context struct {
 	// Withdraw lets a sink take back what this job published after Restored: somebody chose to start from an
 	// older checkpoint than the last.
 	Withdraw bool
+	// Group is what the tasks of a source share; nil: it is alone.
+	Group *SourceGroup
 	// Describe names a source position for people; never nil.
 	Describe func(p abi.Position) string
 	// Crash is a named crash point hook: a no-op unless built with the crash tag.

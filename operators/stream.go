@@ -75,6 +75,7 @@ func (s *LineStream) pump() {
 			rc.Close()
 		}
 		s.mu.Unlock()
+		s.wake() // from now on silence means that nothing comes
 		err = s.read(rc)
 		rc.Close()
 		if err != nil {
@@ -155,10 +156,13 @@ func (s *LineStream) Poll(b *abi.Batch, max int) (PollStatus, error) {
 	if len(s.rest) == 0 {
 		s.mu.Lock()
 		s.rest, s.queue, s.swap = s.queue, s.swap[:0], s.queue
-		err := s.err
+		err, connected := s.err, s.rc != nil
 		s.mu.Unlock()
 		s.space.Signal()
 		if len(s.rest) == 0 {
+			if connected && err == nil {
+				s.in.CaughtUp(b, 0)
+			}
 			return s.ended(b, err)
 		}
 	}
@@ -220,6 +224,9 @@ func (s *LineStream) Positions() []checkpoint.SplitPosition {
 func (s *LineStream) Describe(p abi.Position) string {
 	return fmt.Sprintf("%s (byte %d)", s.name, p.Offset)
 }
+
+// Intake implements Timed.
+func (s *LineStream) Intake() *Intake { return s.in }
 
 // Rejected implements Rejecter.
 func (s *LineStream) Rejected() *abi.Batch { return s.in.Rejected() }

@@ -11,23 +11,38 @@ import (
 // DefaultQuantum is the step of event time at which a split's watermark moves on.
 const DefaultQuantum = 100 * time.Millisecond
 
+// DefaultFutureSkew is how far ahead of the clock a time may be to move the watermark.
+const DefaultFutureSkew = 5 * time.Minute
+
 // markEvery is the number of records of a split after which its watermark moves on at the latest.
 const markEvery = 1024
 
-// Watermarks is the bounded-out-of-orderness generator of one source in one task.
+// Watermarks is the watermark generator of one source in one task.
 //
 // Per split the watermark becomes (greatest event time) - delay - 1 at places that only the split's data
 // fix: after a record that takes the greatest time into another quantum, and after every 1,024th
 // record counted from the split's start. Batch boundaries and the machine's speed change nothing. The
 // task's watermark is the minimum over its splits: one that gave no record yet holds it back, a
-// finished one drops out. The watermark of the end of input is the task's to add, not this type's.
+// finished one drops out, and so does an idle one, which is the one thing the clock decides. Where all
+// are idle, or the slowest comes back, the watermark stays where it is. The watermark of the end of
+// input is the task's to add, not this type's.
 type Watermarks struct {
 	delay   int64
 	quantum int64
+	silent  bool // no marks
+	byClock bool // the clock moves the watermark, not the data
 	splits  []splitMark
 	current int64
+	settled bool
 	late    int64 // records at or behind the watermark when they came
-	lag     int64 // how far the latest of them was behind its split's greatest time, ms
+	lag     int64 // how far the latest of them was behind its split's greatest time, ms; 0: idleness made them late
+
+	now      int64
+	idle     int64 // ms a split is quiet until it is idle; 0: never
+	skew     int64 // ms; 0: none
+	horizon  int64 // greatest time that is believed
+	future   int64 // records beyond it
+	nextEdge int64 // byClock: when the watermark moves next
 }
 
 type splitMark struct {
@@ -35,35 +50,56 @@ type splitMark struct {
 	maxTime  int64
 	nextEdge int64 // first ms of the quantum behind maxTime
 	mark     int64
+	ahead    uint64 // restored: how far the watermark was ahead of mark
 	finished bool
+	quiet    quiet
 }
 
 // NewWatermarks makes a generator without splits. t may be nil: delay 0.
 func NewWatermarks(t *TimeSettings) *Watermarks {
-	w := &Watermarks{quantum: DefaultQuantum.Milliseconds(), current: abi.MinWatermark}
-	if t != nil {
-		w.delay = t.OutOfOrderness.Milliseconds()
-		if q := t.Quantum.Milliseconds(); q > 0 {
-			w.quantum = q
-		}
+	w := &Watermarks{quantum: DefaultQuantum.Milliseconds(), current: abi.MinWatermark, horizon: math.MaxInt64}
+	if t == nil {
+		return w
 	}
+	if q := t.Quantum.Milliseconds(); q > 0 {
+		w.quantum = q
+	}
+	if t.Watermarks == WatermarksBounded {
+		w.delay = t.OutOfOrderness.Milliseconds()
+	}
+	w.byClock = t.Source == TimeIngestion
+	w.silent = w.byClock || t.Source == TimeProcessing || t.Watermarks == WatermarksNone
+	w.nextEdge = abi.NoTime
+	w.idle, w.skew = t.Idle.Milliseconds(), t.MaxFutureSkew.Milliseconds()
 	return w
 }
 
 // Add registers a split that stands at p (zero but for the name: at its start) and returns its number
 // here. Call Settle after the last one.
 func (w *Watermarks) Add(p checkpoint.SplitPosition) int {
-	s := splitMark{ordinal: p.Ordinal, maxTime: p.MaxTime, mark: p.Mark, finished: p.Finished}
-	if p.Ordinal == 0 {
-		s.maxTime, s.mark = abi.NoTime, abi.MinWatermark
+	s := splitMark{ordinal: p.Ordinal, maxTime: p.MaxTime, mark: p.Mark, ahead: p.Ahead, finished: p.Finished}
+	if p.Ordinal == 0 && !p.Idle {
+		s.maxTime, s.mark, s.ahead = abi.NoTime, abi.MinWatermark, 0
 	}
+	s.quiet = quiet{idle: p.Idle && w.idle > 0, looked: -1}
 	s.nextEdge = w.edgeAfter(s.maxTime)
 	w.splits = append(w.splits, s)
 	return len(w.splits) - 1
 }
 
 // Settle computes the watermark over the splits added, as it was when their positions were taken.
-func (w *Watermarks) Settle() { w.current = w.min() }
+func (w *Watermarks) Settle() {
+	w.settled = true
+	least, any := int64(math.MaxInt64), false
+	for i := range w.splits {
+		if s := &w.splits[i]; !s.finished {
+			least, any = min(least, checkpoint.Advance(s.mark, s.ahead)), true
+		}
+	}
+	if any {
+		w.current = max(w.current, least)
+	}
+}
 
 // Current is the task's watermark, abi.MinWatermark before the first.
 func (w *Watermarks) Current() int64 { return w.current }
@@ -71,18 +107,20 @@ func (w *Watermarks) Current() int64 { return w.current }
 // Late is how many records came at or behind the watermark, and the delay, ms, with which none would have.
 func (w *Watermarks) Late() (records, delayMS int64) { return w.late, w.lag }
 
-// Observe counts a record of a split, with its event time (abi.NoTime: none). If the task's watermark
-// moves behind this record, it returns the new one and true.
+// Observe counts a record of a split, with its event time (abi.NoTime: none, or none to go by). If the
+// task's watermark moves behind this record, it returns the new one and true.
 func (w *Watermarks) Observe(split int, ms int64) (int64, bool) {
 	s := &w.splits[split]
 	s.ordinal++
+	s.quiet.idle = false
 	if ms > s.maxTime {
 		s.maxTime = ms
-	} else if ms <= w.current && ms != abi.NoTime {
+	}
+	if ms <= w.current && ms != abi.NoTime {
 		w.late++
 		w.lag = max(w.lag, s.maxTime-ms)
 	}
-	if s.maxTime < s.nextEdge && s.ordinal%markEvery != 0 || s.maxTime == abi.NoTime {
+	if w.silent || s.maxTime < s.nextEdge && s.ordinal%markEvery != 0 || s.maxTime == abi.NoTime {
 		return 0, false
 	}
 	s.nextEdge = w.edgeAfter(s.maxTime)
@@ -104,10 +142,19 @@ func (w *Watermarks) Finish(split int) (int64, bool) {
 // Put writes what the generator knows of a split into its position.
 func (w *Watermarks) Put(split int, p *checkpoint.SplitPosition) {
 	s := &w.splits[split]
-	p.Ordinal, p.MaxTime, p.Mark, p.Finished = s.ordinal, s.maxTime, s.mark, s.finished
+	if w.byClock {
+		s.mark = w.current
+	}
+	p.Ordinal, p.MaxTime, p.Mark, p.Finished, p.Idle = s.ordinal, s.maxTime, s.mark, s.finished, s.quiet.idle
+	if p.Ahead = 0; w.current > s.mark {
+		p.Ahead = checkpoint.Ahead(w.current, s.mark)
+	}
 }
 
 func (w *Watermarks) advance() (int64, bool) {
+	if w.silent {
+		return 0, false
+	}
 	m := w.min()
 	if m <= w.current {
 		return 0, false
@@ -119,7 +166,7 @@ func (w *Watermarks) advance() (int64, bool) {
 func (w *Watermarks) min() int64 {
 	least, any := int64(math.MaxInt64), false
 	for i := range w.splits {
-		if s := &w.splits[i]; !s.finished {
+		if s := &w.splits[i]; !s.finished && !s.quiet.idle {
 			least, any = min(least, s.mark), true
 		}
 	}

@@ -122,7 +122,7 @@ func nodeText(g *operators.Graph, n *operators.Node) string {
 			what += ", key " + strings.Join(n.Source.Key.Fields, "+")
 		}
 		if n.Source.Time != nil {
-			what += fmt.Sprintf(", time %s, at most %v out of order", n.Source.Time.Field, n.Source.Time.OutOfOrderness)
+			what += ", " + n.Source.Time.String()
 		}
 	case n.Guest != nil:
 		what = fmt.Sprintf("%s %s of %s, on error %s", n.Guest.Kind, n.Guest.Function, n.Guest.Module, n.Guest.OnError.Policy)

@@ -30,6 +30,7 @@ type attempt struct {
 	readers map[string][]operators.Source  // by operator
 	counted map[string][]operators.Counted // by operator
 	nodes   map[string]*operators.Node
+	groups  map[string]*operators.SourceGroup // by source
 	events  chan task.Event
 	cold    *coldpebble.Env // one database of this process for ordered state beyond its budget
 }
@@ -37,6 +38,12 @@ type attempt struct {
 // build makes all tasks and the exchanges between them.
 func (a *attempt) build() error {
 	p := a.job.plan
+	a.groups = map[string]*operators.SourceGroup{}
+	for _, n := range p.nodes {
+		if n.Kind == operators.NodeSource {
+			a.groups[n.ID] = operators.NewSourceGroup(n.Parallelism)
+		}
+	}
 	inboxes := map[string][]*task.Inbox{}
 	for _, v := range p.Vertices {
 		for i := 0; i < v.Parallelism && v.Nodes[0].Source == nil; i++ {
@@ -98,7 +105,9 @@ func (a *attempt) task(v *Vertex, i int, inboxes []*task.Inbox, writers map[edge
 	if inboxes != nil {
 		cfg.Inbox = inboxes[i]
 		if a.restore != nil {
-			cfg.Watermarks = a.restore.Watermarks(v.ID, i, v.Parallelism, cfg.Inbox.Channels())
+			n := cfg.Inbox.Channels()
+			cfg.Watermarks = a.restore.Watermarks(v.ID, i, v.Parallelism, n)
+			cfg.Idle, cfg.Ahead = a.restore.Idle(v.ID, i, v.Parallelism, n)
 		}
 	}
 	stages := map[string]*task.Stage{}
@@ -169,7 +178,8 @@ func (a *attempt) context(n *operators.Node, i int) *operators.Context {
 		Range: state.TaskRange(i, n.Parallelism), Hasher: state.Hasher{Seed: a.seed}, Clock: a.job.opts.Clock, Log: log,
 		WorkDir: filepath.Join(dir, "work", n.ID, fmt.Sprint(i)), StageDir: filepath.Join(dir, "stage", n.ID),
 		Objects: a.job.store, Budget: a.job.budget(n), StateKind: g.StateKind, Batch: g.BatchMax,
-		Restored: a.restoredOf(n.ID), Withdraw: a.from != nil && a.from.ID == a.job.opts.Restore, Describe: a.describer(n), Crash: crashpoint.Hit}
+		Restored: a.restoredOf(n.ID), Withdraw: a.from != nil && a.from.ID == a.job.opts.Restore, Group: a.groups[n.ID],
+		Describe: a.describer(n), Crash: crashpoint.Hit}
 }
 
 func (a *attempt) restoredOf(operator string) []checkpoint.OperatorSnapshot {

@@ -162,13 +162,22 @@ func (j *Job) silence(s *Stats) []string {
 		if s.Read == 0 {
 			out = append(out, "nothing was read: source "+n.ID+" has no records")
 		}
+		if ahead := s.Total(n.ID, operators.CounterFuture); ahead > 0 {
+			out = append(out, fmt.Sprintf("%d of %d records of %s had times more than %v ahead of the clock, which did not move the watermark; where such times are right, set max_future_skew: off",
+				ahead, s.Read, n.ID, short(n.Source.Time.MaxFutureSkew)))
+		}
 		late := s.Total(n.ID, operators.CounterLate)
 		if late == 0 || n.Source.Time == nil {
 			continue
 		}
 		wanted := time.Duration(s.Total(n.ID, operators.CounterDelay)) * time.Millisecond
-		out = append(out, fmt.Sprintf("%d of %d records of %s came behind its watermark; out_of_orderness is %v, with %v none would have",
-			late, s.Read, n.ID, short(n.Source.Time.OutOfOrderness), short(roundUp(wanted))))
+		text := fmt.Sprintf("%d of %d records of %s came behind its watermark; out_of_orderness is %v, ", late, s.Read, n.ID, short(n.Source.Time.OutOfOrderness))
+		if wanted > n.Source.Time.OutOfOrderness {
+			text += fmt.Sprintf("with %v none would have", short(roundUp(wanted)))
+		} else {
+			text += fmt.Sprintf("which was enough: they came after idle (%v) had excused their split", short(n.Source.Time.Idle))
+		}
+		out = append(out, text)
 	}
 	return out
 }

@@ -37,6 +37,9 @@ func (t *Task) snapshot(b checkpoint.Barrier) error {
 	crashpoint.Hit(crashpoint.AfterFlush)
 	c := &cut{barrier: b, written: make(chan struct{}), snap: checkpoint.TaskSnapshot{
 		Vertex: t.cfg.ID.Vertex, Task: t.cfg.ID.Index, Parallelism: t.cfg.Parallelism, Watermarks: slices.Clone(t.wms)}}
+	if len(t.wms) > 0 {
+		c.snap.Idle, c.snap.Ahead = t.idleChannels(), checkpoint.Ahead(t.merged, minOf(t.wms))
+	}
 	if t.cfg.Source != nil {
 		c.snap.Finished = t.ended
 		c.snap.Operators = append(c.snap.Operators, checkpoint.OperatorSnapshot{

@@ -10,14 +10,29 @@ import (
 	"github.com/millrace-io/millrace/checkpoint"
 )
 
-// item is what moves through an exchange: a batch, or a barrier.
+// item is what moves through an exchange: a batch, a barrier, or the word that the sender is idle, or no
+// longer.
 type item struct {
-	batch   *abi.Batch // nil: a barrier
+	batch   *abi.Batch // nil: one of the others
+	status  status
 	barrier checkpoint.Barrier
 }
 
+// status says whether a channel counts for the watermark of the task it leads to.
+type status int8
+
+const (
+	noStatus status = iota
+	idle
+	active
+)
+
 // ChannelBytes bounds what is queued on one channel: some batches, so that a barrier is never far behind.
 const ChannelBytes = 512 << 10
+
+// freeBatches is how many empty batches a channel keeps: more than ChannelBytes holds of usual ones, so that
+// a receiver that is at times slow and at times fast does not make the sender allocate.
+const freeBatches = 64
 
 // Channel is the exchange from one task to one input of another, bounded by bytes. One goroutine sends, the
 // inbox's task receives.
@@ -134,7 +149,7 @@ func (x *Inbox) recv() (c *Channel, it item, ok bool) {
 func (c *Channel) release(b *abi.Batch) {
 	b.Reset()
 	c.inbox.mu.Lock()
-	if len(c.free) < 16 {
+	if len(c.free) < freeBatches {
 		c.free = append(c.free, b)
 	}
 	c.inbox.mu.Unlock()

@@ -60,6 +60,8 @@ type Config struct {
 	Stages      []*Stage         // a source's own stage first
 	Inbox       *Inbox           // nil for sources
 	Watermarks  []int64          // restored, one per channel; nil: none yet
+	Idle        []bool           // restored, one per channel; nil: none is
+	Ahead       uint64           // restored: how far the watermark is ahead of the least of Watermarks, ms
 	Restored    checkpoint.ID    // checkpoint the job started from; 0: none
 	Batch       int              // records per batch
 	Linger      time.Duration
@@ -77,6 +79,9 @@ type Task struct {
 	align   *checkpoint.Aligner // nil for sources
 	wms     []int64             // of each channel
 	merged  int64
+	intake  *operators.Intake // the source's, nil if it has none
+	idles   []bool            // channels that the watermark does without
+	idle    bool              // what those behind have been told
 	in      abi.Batch
 	cut     *cut
 	// lettersAt is the last watermark on a source's dead-letter output; noLetters carries one alone.
@@ -135,14 +140,15 @@ func New(cfg Config) *Task {
 
 func (t *Task) initInputs() {
 	n := len(t.cfg.Inbox.channels)
-	t.wms = make([]int64, n)
+	t.wms, t.idles = make([]int64, n), make([]bool, n)
 	for i := range t.wms {
 		t.wms[i] = abi.MinWatermark
 		if i < len(t.cfg.Watermarks) {
 			t.wms[i] = t.cfg.Watermarks[i]
 		}
 	}
-	t.merged = minOf(t.wms)
+	copy(t.idles, t.cfg.Idle)
+	t.merged = checkpoint.Advance(minOf(t.wms), t.cfg.Ahead)
 	t.Watermark.Store(t.merged)
 	t.align = checkpoint.NewAligner(n, t.cfg.Restored)
 }
@@ -222,6 +228,9 @@ func (t *Task) run(ctx context.Context) error {
 	t.cfg.Report(Event{Task: t.cfg.ID, Kind: Opened})
 	t.timer = time.NewTimer(time.Hour)
 	defer t.timer.Stop()
+	if err := t.announce(); err != nil {
+		return err
+	}
 	if err := t.processingTime(); err != nil { // overdue timers fire before the first new record
 		return err
 	}
@@ -262,7 +271,12 @@ func (t *Task) open(ctx context.Context) error {
 		crashpoint.Hit(crashpoint.MidRestore)
 	}
 	if t.cfg.Source != nil {
-		return t.cfg.Source.Open(t.cfg.Stages[0].Context)
+		if err := t.cfg.Source.Open(t.cfg.Stages[0].Context); err != nil {
+			return err
+		}
+		if s, ok := t.cfg.Source.(operators.Timed); ok {
+			t.intake = s.Intake()
+		}
 	}
 	return nil
 }
@@ -343,25 +357,34 @@ func (t *Task) input() (worked bool, err error) {
 		return false, nil
 	}
 	if it.batch == nil {
+		if it.status != noStatus {
+			return true, t.statusArrived(c, it.status == idle)
+		}
 		return true, t.barrierArrived(c, it.barrier)
 	}
 	t.Records.Add(int64(it.batch.Len()))
-	t.merge(c.index, it.batch)
+	ended := t.merge(c.index, it.batch)
 	if !it.batch.Empty() {
 		err = t.cfg.Stages[0].batch(c.input, it.batch)
 	}
 	c.release(it.batch)
+	if ended && err == nil { // those that are left may all be idle
+		err = t.tellIdle(t.allIdle())
+	}
 	return true, err
 }
 
-// merge turns a channel's marks into marks of the minimum over all channels.
-func (t *Task) merge(ch int, b *abi.Batch) {
+// merge turns a channel's marks into marks of the minimum over all channels. ended: its last one was there.
+func (t *Task) merge(ch int, b *abi.Batch) (ended bool) {
+	n := len(b.Marks)
+	if n == 0 {
+		return false
+	}
+	ended = b.Marks[n-1].Watermark == abi.MaxWatermark
 	if len(t.wms) == 1 {
-		if n := len(b.Marks); n > 0 {
-			t.wms[0], t.merged = b.Marks[n-1].Watermark, b.Marks[n-1].Watermark
-			t.Watermark.Store(t.merged)
-		}
-		return
+		t.wms[0], t.merged = b.Marks[n-1].Watermark, b.Marks[n-1].Watermark
+		t.Watermark.Store(t.merged)
+		return ended
 	}
 	kept := b.Marks[:0]
 	for _, m := range b.Marks {
@@ -369,13 +392,14 @@ func (t *Task) merge(ch int, b *abi.Batch) {
 			continue
 		}
 		t.wms[ch] = m.Watermark
-		if w := minOf(t.wms); w > t.merged {
+		if w := t.least(); w > t.merged {
 			t.merged = w
 			kept = append(kept, abi.Mark{Index: m.Index, Watermark: w})
 		}
 	}
 	b.Marks = kept
 	t.Watermark.Store(t.merged)
+	return ended
 }
 
 // poll reads one batch of the source.
@@ -389,9 +413,18 @@ func (t *Task) poll() (worked bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("source %s: %w", t.cfg.ID.Vertex, err)
 	}
-	if st == operators.PollEnd {
+	if t.intake != nil {
+		t.intake.End(b)
+	}
+	if st == operators.PollEnd && t.over() {
 		b.Mark(abi.MaxWatermark)
 		t.ended = true
+	}
+	silent := !t.ended && t.sourceIdle()
+	if !silent { // before the records that end the silence
+		if err := t.tellIdle(false); err != nil {
+			return false, err
+		}
 	}
 	if n := len(b.Marks); n > 0 {
 		t.merged = b.Marks[n-1].Watermark
@@ -399,14 +432,11 @@ func (t *Task) poll() (worked bool, err error) {
 	}
 	t.Records.Add(int64(b.Len()))
 	worked = st == operators.PollMore || !b.Empty()
-	if !b.Empty() {
-		crashpoint.Hit(crashpoint.AfterPoll)
-		if err := t.cfg.Stages[0].Emit(operators.OutputMain, b); err != nil {
-			return false, err
-		}
+	if err := t.emit(b); err != nil {
+		return false, err
 	}
-	if r, ok := t.cfg.Source.(operators.Rejecter); ok {
-		if err := t.rejected(r, t.merged); err != nil {
+	if silent {
+		if err := t.tellIdle(true); err != nil {
 			return false, err
 		}
 	}
@@ -419,6 +449,20 @@ func (t *Task) poll() (worked bool, err error) {
 		t.cfg.Report(Event{Task: t.cfg.ID, Kind: InputEnded})
 	}
 	return worked, nil
+}
+
+// emit hands on what a poll gave.
+func (t *Task) emit(b *abi.Batch) error {
+	if !b.Empty() {
+		crashpoint.Hit(crashpoint.AfterPoll)
+		if err := t.cfg.Stages[0].Emit(operators.OutputMain, b); err != nil {
+			return err
+		}
+	}
+	if r, ok := t.cfg.Source.(operators.Rejecter); ok {
+		return t.rejected(r, t.merged)
+	}
+	return nil
 }
 
 func (t *Task) processingTime() error {
@@ -455,16 +499,20 @@ func (t *Task) linger() error {
 // wait blocks until something may have changed.
 func (t *Task) wait(ctx context.Context) error {
 	t.timer.Reset(t.deadline())
-	var notify <-chan struct{}
+	var notify, wake <-chan struct{}
 	if t.cfg.Inbox != nil {
 		notify = t.cfg.Inbox.notify
 	} else if !t.ended && t.final == 0 {
 		notify = t.cfg.Source.Ready()
+		if g := t.cfg.Stages[0].Context.Group; g != nil {
+			wake = g.Wake(t.cfg.ID.Index)
+		}
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-notify:
+	case <-wake:
 	case <-t.timer.C:
 	case <-t.mail.notify:
 	case c := <-t.acks:
@@ -473,9 +521,14 @@ func (t *Task) wait(ctx context.Context) error {
 	return nil
 }
 
-// deadline is how long the task may sleep: until a linger or a processing-time timer is due.
+// deadline is how long the task may sleep: until a linger or a processing-time timer is due, or the source
+// wants to look whether something came.
 func (t *Task) deadline() time.Duration {
 	d := time.Hour
+	until := func(at int64) {
+		ms := min(max(0, at-t.cfg.Clock.NowMS()), time.Hour.Milliseconds())
+		d = min(d, time.Duration(ms)*time.Millisecond)
+	}
 	now := t.cfg.Clock.Mono()
 	for _, w := range t.writers {
 		if w.pending {
@@ -484,8 +537,12 @@ func (t *Task) deadline() time.Duration {
 	}
 	for _, s := range t.timers {
 		if at, ok := s.op.NextProcessing(); ok {
-			ms := min(max(0, at-t.cfg.Clock.NowMS()), time.Hour.Milliseconds())
-			d = min(d, time.Duration(ms)*time.Millisecond)
+			until(at)
+		}
+	}
+	if t.intake != nil && !t.ended && t.final == 0 {
+		if at, ok := t.intake.NextLook(); ok {
+			until(at)
 		}
 	}
 	return d

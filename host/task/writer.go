@@ -149,12 +149,15 @@ func (w *Writer) flush() error {
 }
 
 // barrier flushes and sends a barrier to every receiving task.
-func (w *Writer) barrier(b checkpoint.Barrier) error {
+func (w *Writer) barrier(b checkpoint.Barrier) error { return w.control(item{barrier: b}) }
+
+// control flushes and sends what is no batch to every receiving task.
+func (w *Writer) control(it item) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
 	for _, c := range w.chans {
-		if err := c.send(w.ctx, item{barrier: b}); err != nil {
+		if err := c.send(w.ctx, it); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,7 @@ type split struct {
 	num    int // in the intake
 	file   *os.File
 	reader reader
+	whole  bool // followed: the file ended where the last record did
 }
 
 // reader is a split being read, by format.
@@ -165,6 +166,9 @@ func (s *Source) Poll(b *abi.Batch, max int) (operators.PollStatus, error) {
 	if s.cfg.Follow {
 		return s.pollFollowed(b, max)
 	}
+	if s.in.Aligned() {
+		return s.pollAligned(b, max)
+	}
 	for s.cur < len(s.splits) {
 		sp := s.splits[s.cur]
 		if sp.pos.Finished {
@@ -178,9 +182,7 @@ func (s *Source) Poll(b *abi.Batch, max int) (operators.PollStatus, error) {
 		if !end {
 			return operators.PollMore, nil
 		}
-		sp.pos.Finished = true
-		s.in.Finish(b, sp.num)
-		if err := sp.close(); err != nil {
+		if err := s.finish(sp, b); err != nil {
 			return operators.PollMore, err
 		}
 		s.cur++
@@ -191,17 +193,52 @@ func (s *Source) Poll(b *abi.Batch, max int) (operators.PollStatus, error) {
 	return operators.PollEnd, nil
 }
 
+func (s *Source) finish(sp *split, b *abi.Batch) error {
+	sp.pos.Finished = true
+	s.in.Finish(b, sp.num)
+	return sp.close()
+}
+
+// pollAligned reads all splits at the same time, always the one that is furthest behind.
+func (s *Source) pollAligned(b *abi.Batch, max int) (operators.PollStatus, error) {
+	for {
+		num, ok := s.in.Behind()
+		switch {
+		case !ok:
+			return operators.PollEnd, nil
+		case s.in.Held(num) && b.Empty():
+			return operators.PollIdle, nil
+		case s.in.Held(num):
+			return operators.PollMore, nil
+		}
+		sp := s.splits[num]
+		end, err := s.read(sp, b, max)
+		if err == nil && end {
+			err = s.finish(sp, b)
+		}
+		if err != nil || !end || !b.Empty() {
+			return operators.PollMore, err
+		}
+	}
+}
+
 // pollFollowed takes from the next split that has something.
 func (s *Source) pollFollowed(b *abi.Batch, max int) (operators.PollStatus, error) {
 	for range s.splits {
 		sp := s.splits[s.cur]
 		s.cur = (s.cur + 1) % len(s.splits)
+		if s.in.Held(sp.num) {
+			continue
+		}
 		before := sp.pos.Offset
 		if _, err := s.read(sp, b, max); err != nil {
 			return operators.PollMore, err
 		}
 		if sp.pos.Offset != before {
 			return operators.PollMore, nil
+		}
+		if sp.whole {
+			s.in.CaughtUp(b, sp.num)
 		}
 	}
 	if s.timer == nil {
@@ -229,7 +266,9 @@ func (s *Source) read(sp *split, b *abi.Batch, max int) (end bool, err error) {
 		return false, err
 	}
 	if end && s.cfg.Follow {
-		if st, err := sp.file.Stat(); err == nil && st.Size() < sp.pos.Offset {
+		st, err := sp.file.Stat()
+		sp.whole = err == nil && st.Size() == sp.pos.Offset
+		if err == nil && st.Size() < sp.pos.Offset {
 			return false, fmt.Errorf("%w: %s was cut to %d bytes while it was followed, it was read up to %d", operators.ErrInputChanged, sp.pos.Split, st.Size(), sp.pos.Offset)
 		}
 	}
@@ -303,6 +342,9 @@ func (s *Source) Positions() []checkpoint.SplitPosition {
 	}
 	return ps
 }
+
+// Intake implements operators.Timed.
+func (s *Source) Intake() *operators.Intake { return s.in }
 
 // Rejected implements operators.Rejecter.
 func (s *Source) Rejected() *abi.Batch { return s.in.Rejected() }

@@ -183,6 +183,9 @@ func (s *Source) Describe(p abi.Position) string {
 	return fmt.Sprintf("generated record %d", p.Offset)
 }
 
+// Intake implements operators.Timed.
+func (s *Source) Intake() *operators.Intake { return s.in }
+
 // Rejected implements operators.Rejecter.
 func (s *Source) Rejected() *abi.Batch { return s.in.Rejected() }
 

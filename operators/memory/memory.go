@@ -50,7 +50,7 @@ func (s *Source) Poll(b *abi.Batch, max int) (operators.PollStatus, error) {
 	for idle := 0; idle < len(s.splits) && !b.Full(max); s.cur++ {
 		i := s.cur % len(s.splits)
 		p := &s.splits[i]
-		if p.Finished {
+		if p.Finished || s.in.Held(s.nums[i]) {
 			idle++
 			continue
 		}
@@ -68,15 +68,29 @@ func (s *Source) Poll(b *abi.Batch, max int) (operators.PollStatus, error) {
 			return operators.PollMore, err
 		}
 	}
-	for _, p := range s.splits {
-		if !p.Finished {
+	status := operators.PollEnd
+	for i, p := range s.splits {
+		switch {
+		case p.Finished:
+		case !s.in.Held(s.nums[i]) || !b.Empty():
 			return operators.PollMore, nil
+		default:
+			status = operators.PollIdle
 		}
 	}
-	return operators.PollEnd, nil
+	return status, nil
 }
 
-// Ready implements operators.Source: it is never idle.
+// Intake implements operators.Timed.
+func (s *Source) Intake() *operators.Intake { return s.in }
+
+// Rejected implements operators.Rejecter.
+func (s *Source) Rejected() *abi.Batch { return s.in.Rejected() }
+
+// Counters implements operators.Counted.
+func (s *Source) Counters() map[string]int64 { return s.in.Counters() }
+
+// Ready implements operators.Source: it never waits for its data.
 func (s *Source) Ready() <-chan struct{} { return nil }
 
 // Positions implements operators.Source.

@@ -26,16 +26,10 @@ func (b *builder) source(it *item, connector string) {
 	it.node.Kind, it.node.Source = operators.NodeSource, s
 	it.known = true
 	it.node.Schema = s.Fields
-	if t := o.sub("time"); t != nil {
-		s.Time = &operators.TimeSettings{Field: t.text("field"), Unit: t.textOr("unit", "ms"),
-			OutOfOrderness: t.duration("out_of_orderness", 0), Quantum: t.duration("quantum", operators.DefaultQuantum)}
-		if s.Time.Quantum < time.Millisecond {
-			b.problem(t.node.Line, join(t.path, "quantum"), "a quantum is at least 1ms", "")
-		}
-	}
 	if p := b.policy(it, "on_error"); p.Policy != "" {
 		s.OnError = &p
 	}
+	b.timeOf(it, s)
 	switch connector {
 	case "file":
 		b.fileSource(it, s)
@@ -55,6 +49,7 @@ func (b *builder) source(it *item, connector string) {
 		it.node.Parallelism = 1
 	}
 	b.sourceFields(it, s)
+	b.checkTime(it, s)
 }
 
 func (b *builder) fileSource(it *item, s *operators.SourceNode) {
@@ -94,12 +89,12 @@ func (b *builder) sourceFields(it *item, s *operators.SourceNode) {
 		if len(s.Fields) > 0 {
 			b.problem(line, join(it.path, "fields"), fmt.Sprintf("format %s has no fields", s.Format), "format: ndjson")
 		}
-		if it.obj.fields["time"] != nil {
+		if t := s.Time; t != nil && t.Source == operators.TimeFromField && (t.Field != "" || s.Format == "lines") {
 			b.problem(line, join(it.path, "time"), fmt.Sprintf("format %s has no fields to take the time from", s.Format), "format: ndjson")
 		}
 	}
-	if s.Format == "binary" && s.Time == nil {
-		s.Time = &operators.TimeSettings{Quantum: operators.DefaultQuantum} // the frames carry it
+	if s.Format == "binary" && s.Time == nil { // the frames carry it
+		s.Time = &operators.TimeSettings{Quantum: operators.DefaultQuantum, MaxFutureSkew: operators.DefaultFutureSkew}
 	}
 	if s.Time == nil || s.Time.Field == "" || len(s.Fields) == 0 {
 		return

@@ -264,8 +264,8 @@ func (r *reader) scalar(n *yaml.Node, f *field, path string) bool {
 		if n.Tag == "!!null" {
 			hint = ""
 		}
-		if f.kind == kindDuration || f.kind == kindSize {
-			hint = "add a unit, like " + map[kind]string{kindDuration: "5s", kindSize: "512MiB"}[f.kind]
+		if like := map[kind]string{kindDuration: "5s", kindDurationOff: "5m", kindSize: "512MiB"}[f.kind]; like != "" {
+			hint = "add a unit, like " + like
 		}
 		r.problem(n.Line, path, "expected text, got "+describe(n), hint)
 		return false
@@ -306,6 +306,10 @@ func (r *reader) text(n *yaml.Node, f *field, path string) bool {
 		}
 	case kindDuration:
 		_, err = ParseDuration(n.Value)
+	case kindDurationOff:
+		if n.Value != "off" {
+			_, err = ParseDuration(n.Value)
+		}
 	case kindSize:
 		_, err = ParseSize(n.Value)
 	case kindEnum, kindConst:

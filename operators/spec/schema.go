@@ -71,6 +71,8 @@ func schemaOfKind(f *field) node {
 		return node{"type": "boolean"}
 	case kindDuration:
 		return node{"type": "string", "pattern": durationPattern}
+	case kindDurationOff:
+		return node{"anyOf": []node{{"type": "string", "pattern": durationPattern}, {"const": "off"}}}
 	case kindSize:
 		return node{"type": "string", "pattern": sizePattern}
 	case kindEnum:

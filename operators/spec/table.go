@@ -18,6 +18,7 @@ const (
 	kindBool
 	kindDuration
 	kindSize
+	kindDurationOff // a duration, or "off"
 	kindEnum
 	kindStrings   // a string or a list of them
 	kindRefs      // a kindRef or a list of them
@@ -113,10 +114,16 @@ var keyShape = &shape{fields: []field{
 }, either: [][]string{{"fields", "whole"}}}
 
 var timeShape = &shape{fields: []field{
-	{name: "field", kind: kindString, required: true, doc: "Field of the event time."},
+	{name: "source", kind: kindEnum, enum: []string{"event", "ingestion", "processing"}, doc: "Where the time of a record is from: its own field (event, default), the clock when it is read (ingestion; another one after a restart), or nowhere (processing: what looks at time goes by the clock)."},
+	{name: "field", kind: kindString, doc: "Field of the event time."},
 	{name: "unit", kind: kindEnum, enum: format.Units, doc: "What a number there counts since 1970 UTC; default ms. Text is RFC 3339; Parquet timestamps know their unit."},
+	{name: "watermarks", kind: kindEnum, enum: []string{"bounded", "monotonic", "none"}, doc: "How the watermark follows: out_of_orderness behind the greatest time (bounded, default), times never fall (monotonic), or only at the end of input (none)."},
 	{name: "out_of_orderness", kind: kindDuration, doc: "How far behind the greatest time so far a record may come without being late; default 0s."},
 	{name: "quantum", kind: kindDuration, doc: "Step of event time at which the watermark moves; default 100ms."},
+	{name: "idle", kind: kindDuration, doc: "A split that is read to its present end and gives nothing for so long no longer holds the watermark; default: it holds it for ever."},
+	{name: "max_future_skew", kind: kindDurationOff, doc: "A time further ahead of the clock does not move the watermark; default 5m, off: every time does."},
+	{name: "on_future", kind: kindPolicy, doc: "What happens to a record of such a time; default: it is kept."},
+	{name: "align", kind: kindDuration, doc: "How much event time a split may be ahead of the slowest one of this source before it has to wait; default: any."},
 }}
 
 var describeShape = &shape{fields: []field{
