@@ -7,7 +7,12 @@ import (
 // Growth moves entries to a larger grid in hash order, in steps that inserts pay for. Entries below the
 // hash split are in the new grid, the others in the old one, whose passed pages are given back.
 
-const growPerInsert = 16 // positions moved per insert, at least
+// Positions moved per insert at least, and per GrowStep: few, since the pages of the larger grid are
+// touched for the first time, which may cost more than the move.
+const (
+	growPerInsert = 3
+	growPerStep   = 512
+)
 
 // maxLoad is how many entries a grid takes before it grows (3/4), fullLoad if it must not (4/5).
 func maxLoad(homes uint64) int  { return int(homes / 4 * 3) }
@@ -69,7 +74,7 @@ func (t *Table) canGrow() bool {
 // growStep starts growth when it is time and moves a piece of what is under way.
 func (t *Table) growStep() error {
 	if t.moving {
-		t.move(growPerInsert)
+		t.move(t.pace)
 		return nil
 	}
 	if t.n < maxLoad(t.cur.cap) || !t.canGrow() && t.n < int(t.cur.cap/10*9) {
@@ -89,6 +94,8 @@ func (t *Table) startGrow() error {
 	}
 	t.old, t.cur = t.cur, g
 	t.moving, t.split, t.oldAt, t.freed = true, 0, 0, 0
+	// Done when half of the new places are taken, be the new grid only a little larger.
+	t.pace = max(growPerInsert, 2*t.old.slots/max(fullLoad(homes)-t.n, 1)+1)
 	return nil
 }
 
@@ -108,10 +115,10 @@ func (t *Table) growNow() error {
 // Growing says that GrowStep has more to move.
 func (t *Table) Growing() bool { return t.moving }
 
-// GrowStep moves StepPositions positions.
+// GrowStep moves a piece of what is under way.
 func (t *Table) GrowStep() {
 	if t.moving {
-		t.move(StepPositions)
+		t.move(growPerStep)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-io/millrace/state"
 )
 
-// StepPositions is how many positions one step of a freeze or of growth visits.
+// StepPositions is how many positions one step of a freeze visits.
 const StepPositions = 2048
 
 const (
@@ -37,6 +37,7 @@ type Table struct {
 	split  uint64
 	oldAt  int // position in old behind which nothing has moved
 	freed  int // bytes of old given back
+	pace   int // positions moved per insert
 
 	n, tombs int
 	arena    arena
