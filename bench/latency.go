@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/bench/result"
+	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/host/clock"
+	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/generator"
+)
+
+// Latency from source to uncommitted output: 50k records/s by the generator's own rate, one exchange,
+// linger 5 ms. A record counts from the moment at which the rate lets it through, so that a stall of the
+// source counts too. This is wall time: the process asks for a high priority while it lasts, and the
+// machine's own delay of a 1 ms sleep is printed beside it.
+
+const (
+	latencyRate    = 50_000
+	latencySeconds = 10
+	latencyWarmUp  = 2
+	latencyBound   = 20 // ms, p99
+)
+
+func init() { Register("latency", measureLatency) }
+
+const latencyPipeline = `name: latency
+checkpoint: {interval: 1s}
+linger: 5ms
+operators:
+  - {id: made, source: generator, kind: counter, records: %d, rate: %d, keys: 100000}
+  - {id: count, process: {module: count.wasm, function: count}}
+  - {id: out, sink: blackhole}
+`
+
+func measureLatency() (err error) {
+	w, err := newWorld()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	var p99s, p50s []float64
+	yaml := fmt.Sprintf(latencyPipeline, latencyRate*(latencySeconds+latencyWarmUp), latencyRate)
+	back := prioritise()
+	defer back()
+	probe := startProbe()
+	for range 3 {
+		m := &latencyMeter{}
+		_, err := w.run(yaml, clock.Wall{}, m.install)
+		if err != nil {
+			return err
+		}
+		slices.Sort(m.ns)
+		p50s = append(p50s, float64(m.ns[len(m.ns)/2])/1e6)
+		p99s = append(p99s, float64(m.ns[len(m.ns)*99/100])/1e6)
+	}
+	result.Note("latency.machine_p99", probe(), "ms")
+	result.Note("latency.p50", result.Median(p50s), "ms")
+	result.AtMost("latency.p99", result.Median(p99s), "ms", latencyBound)
+	return nil
+}
+
+// latencyMeter is the sink of the pipeline, and knows when its source began.
+type latencyMeter struct {
+	start atomic.Int64 // Mono when the source was opened
+	ns    []int64
+}
+
+func (m *latencyMeter) install(o *job.Options) {
+	o.Source = func(n *operators.Node) (operators.Source, error) {
+		return &startedSource{generator.NewSource(n), m}, nil
+	}
+	o.Operator = func(*operators.Node) (operators.Operator, error) { return m, nil }
+}
+
+type startedSource struct {
+	*generator.Source
+	m *latencyMeter
+}
+
+// Open implements operators.Source. The generator counts its rate from here on, in whole ms.
+func (s *startedSource) Open(ctx *operators.Context) error {
+	for now := time.Now(); now.Nanosecond()%1e6 > 50_000; now = time.Now() { // at the start of one
+	}
+	s.m.start.Store(clock.Wall{}.Mono())
+	return s.Source.Open(ctx)
+}
+
+// Rejected implements operators.Rejecter.
+func (s *startedSource) Rejected() *abi.Batch { return s.Source.Rejected() }
+
+// Positions implements operators.Source.
+func (s *startedSource) Positions() []checkpoint.SplitPosition { return s.Source.Positions() }
+
+// Open implements operators.Operator.
+func (m *latencyMeter) Open(*operators.Context) error {
+	m.ns = make([]int64, 0, latencyRate*(latencySeconds+latencyWarmUp))
+	return nil
+}
+
+// Batch implements operators.Operator.
+func (m *latencyMeter) Batch(_ int, b *abi.Batch, _ operators.Collector) error {
+	since := clock.Wall{}.Mono() - m.start.Load()
+	for i := range b.Off {
+		offset := int64(b.Frame(i).Pos().Offset)
+		if offset >= latencyWarmUp*latencyRate {
+			m.ns = append(m.ns, since-offset*1e9/latencyRate)
+		}
+	}
+	return nil
+}
+
+// Close implements operators.Operator.
+func (m *latencyMeter) Close() error { return nil }
+
+// startProbe measures how late 1 ms sleeps end; the returned function stops it and gives the p99, ms.
+func startProbe() (stop func() float64) {
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	var late []time.Duration
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			start := time.Now()
+			time.Sleep(time.Millisecond)
+			late = append(late, time.Since(start)-time.Millisecond)
+		}
+	})
+	return func() float64 {
+		close(done)
+		wg.Wait()
+		slices.Sort(late)
+		return ms(late[len(late)*99/100])
+	}
+}
