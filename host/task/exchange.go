@@ -10,11 +10,22 @@ import (
 	"github.com/millrace-io/millrace/checkpoint"
 )
 
-// item is what moves through an exchange: a batch, or a barrier.
+// item is what moves through an exchange: a batch, a barrier, or the word that the sender is idle, or no
+// longer.
 type item struct {
-	batch   *abi.Batch // nil: a barrier
+	batch   *abi.Batch // nil: one of the others
+	status  status
 	barrier checkpoint.Barrier
 }
+
+// status says whether a channel counts for the watermark of the task it leads to.
+type status int8
+
+const (
+	noStatus status = iota
+	idle
+	active
+)
 
 // ChannelBytes bounds what is queued on one channel: some batches, so that a barrier is never far behind.
 const ChannelBytes = 512 << 10
