@@ -64,8 +64,8 @@ type SplitPosition struct {
 	MaxTime  int64  `json:"max_time"`
 	Mark     int64  `json:"mark"` // last watermark emitted
 	Finished bool   `json:"finished"`
-	Idle     bool   `json:"idle,omitempty"`  // the watermark does without it
-	Ahead    uint64 `json:"ahead,omitempty"` // how far the task's watermark was ahead of Mark, ms
+	Idle     bool   `json:"idle,omitempty"`     // the watermark does without it
+	Ahead    uint64 `json:"ahead,omitempty"`    // how far the task's watermark was ahead of Mark, ms
 	Identity string `json:"identity,omitempty"` // detects changed input: size, hash of the first block
 }
 

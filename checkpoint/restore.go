@@ -42,7 +42,7 @@ func (e *OrphanError) Error() string {
 			o.Operator, o.Entries, o.Bytes, o.Splits, o.Staged))
 	}
 	return "the checkpoint has state of operators that are not in the pipeline: " + strings.Join(parts, ", ") +
-		"; keep their ids, map them to new ones, or say that they may be dropped"
+		"; keep their ids, or drop what they hold (--drop ID)"
 }
 
 // Restore is a checkpoint as a job starts from it.

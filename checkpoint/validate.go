@@ -61,6 +61,19 @@ func (t *TaskSnapshot) objects(yield func(ObjectRef) bool) bool {
 	return true
 }
 
+// TotalBytes is the size of all objects, each counted once; of unknown sizes nothing is counted.
+func (m *Manifest) TotalBytes() int64 {
+	seen := map[string]bool{}
+	var n int64
+	for ref := range m.Objects() {
+		if !seen[ref.Digest] {
+			seen[ref.Digest] = true
+			n += max(ref.Size, 0)
+		}
+	}
+	return n
+}
+
 // Validate says whether m describes a whole checkpoint: the slot count of this build, all tasks of each
 // vertex exactly once, each owning its slot range, well-formed digests. Errors wrap ErrInvalid.
 func (m *Manifest) Validate() error {

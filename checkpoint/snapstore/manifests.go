@@ -241,7 +241,7 @@ func (s *Store) Latest(ctx context.Context) (*checkpoint.Manifest, error) {
 	}
 	m, err := s.Load(newest)
 	if err == nil {
-		err = s.verify(ctx, m, false)
+		err = s.verify(ctx, m, m.TotalBytes() <= deepBytes)
 	}
 	if errors.Is(err, ErrDamaged) {
 		return nil, s.offer(ctx, newest, ids[:len(ids)-1], err)
@@ -250,6 +250,25 @@ func (s *Store) Latest(ctx context.Context) (*checkpoint.Manifest, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// deepBytes is how large a checkpoint may be for every byte of it to be checked before a start, in some
+// tenths of a second. The blocks of larger ones are checked as they are read.
+const deepBytes = 256 << 20
+
+// Offer is the error for a checkpoint that turned out damaged while it was in use: it names the newest one
+// before it that is good, every byte checked.
+func (s *Store) Offer(ctx context.Context, id checkpoint.ID, damage error) error {
+	ids, err := s.ids()
+	if err != nil {
+		return errors.Join(damage, err)
+	}
+	for _, previous := range slices.Backward(ids) {
+		if previous < id && s.Verify(ctx, previous, true) == nil {
+			return &DamagedCheckpointError{ID: id, Previous: previous, Damage: damage}
+		}
+	}
+	return &DamagedCheckpointError{ID: id, Damage: damage}
 }
 
 // offer looks for the newest good checkpoint among ids.

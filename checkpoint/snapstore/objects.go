@@ -42,7 +42,7 @@ func (s *Store) AddFile(ctx context.Context, path string) (digest string, size i
 	return digest, size, nil
 }
 
-// Put adds a small object.
+// Put adds a small object. One that is there but is not what its name says is written anew.
 func (s *Store) Put(ctx context.Context, data []byte) (digest string, size int64, err error) {
 	if s.readOnly {
 		return "", 0, ErrReadOnly
@@ -53,7 +53,9 @@ func (s *Store) Put(ctx context.Context, data []byte) (digest string, size int64
 	sum := sha256.Sum256(data)
 	digest, size = hex.EncodeToString(sum[:]), int64(len(data))
 	if s.touch(digest, size) {
-		return digest, size, nil
+		if _, err := s.Read(ctx, digest); err == nil || !errors.Is(err, ErrDamaged) {
+			return digest, size, err
+		}
 	}
 	s.names.Lock()
 	defer s.names.Unlock()

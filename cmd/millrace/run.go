@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -91,6 +92,9 @@ func runPipeline(c *cli.Context, s streams) error {
 	return show(c, streams{out: s.out, err: s.err}, res, func(io.Writer) {})
 }
 
+// bounce is how soon a second signal is still the first one.
+const bounce = 200 * time.Millisecond
+
 // attend deploys, passes signals on and waits for the end. sig is the signal that stopped it.
 func attend(ctx context.Context, w worker.Worker, d worker.Deploy, t *talk) (res job.Result, sig os.Signal, err error) {
 	sigs := make(chan os.Signal, 4)
@@ -103,6 +107,7 @@ func attend(ctx context.Context, w worker.Worker, d worker.Deploy, t *talk) (res
 		err error
 	}
 	done := make(chan outcome, 1)
+	var first time.Time
 	go func() {
 		if err := w.Deploy(ctx, d); err != nil {
 			done <- outcome{err: err}
@@ -117,12 +122,15 @@ func attend(ctx context.Context, w worker.Worker, d worker.Deploy, t *talk) (res
 		case o := <-done:
 			return o.res, sig, o.err
 		case got := <-sigs:
+			if sig != nil && time.Since(first) < bounce {
+				continue // one key press can reach a process twice: through its group and by itself
+			}
 			if sig != nil {
 				t.line("%v again: stopping at once", got)
 				_ = w.Stop(ctx, worker.Stop{Now: true})
 				return res, got, errors.New("stopped at once, without a checkpoint")
 			}
-			sig = got
+			sig, first = got, time.Now()
 			t.line("%v: making a last checkpoint; once more stops at once", got)
 			if err := w.Stop(ctx, worker.Stop{}); err != nil {
 				return res, sig, err

@@ -74,6 +74,8 @@ func (t *talk) event(e job.Event) {
 		t.line("checkpoint %d was given up: %s", e.Checkpoint, e.Message)
 	case job.EventRestarting:
 		t.line("failed, starting again in %v: %s", time.Duration(e.Millis)*time.Millisecond, e.Message)
+	case job.EventNote:
+		t.line("note: %s", e.Message)
 	case job.EventSkipped:
 		t.line("skipped: %s", e.Message)
 	case job.EventCheckpoint:

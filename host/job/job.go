@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -93,9 +94,7 @@ func (j *Job) prepare(ctx context.Context) error {
 			j.warn(fmt.Sprintf("checkpoint %d is withdrawn", id))
 		}
 	}
-	digest, _, err := j.store.Put(ctx, o.Graph.Text)
-	j.pipeline = digest
-	return err
+	return nil
 }
 
 // forget drops state and staged output.
@@ -144,6 +143,8 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 		switch {
 		case err == nil:
 			return j.result(done), nil
+		case ctx.Err() == nil && errors.Is(err, state.ErrCorrupt) && j.startedFrom() != 0:
+			return j.result(nil), j.store.Offer(ctx, j.startedFrom(), err)
 		case ctx.Err() != nil, !retryable(err), j.readsStdin(), !j.hasRun() && !storageFull(err):
 			return j.result(nil), err
 		}
@@ -263,6 +264,11 @@ func (j *Job) coordinator(a *attempt) checkpoint.CoordinatorOptions {
 
 // load finds the checkpoint to start from.
 func (j *Job) load(ctx context.Context, a *attempt) error {
+	digest, _, err := j.store.Put(ctx, j.opts.Graph.Text) // first: a damaged copy of it is repaired by this
+	if err != nil {
+		return err
+	}
+	j.pipeline = digest
 	m, err := j.store.Latest(ctx)
 	if errors.Is(err, snapstore.ErrNoCheckpoint) {
 		a.seed, err = newSeed()
@@ -275,12 +281,20 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 	for _, n := range j.opts.Graph.Nodes {
 		target.Operators = append(target.Operators, n.ID)
 	}
+	if !j.hasRun() { // what was dropped at the first start is gone at the next
+		if problems := j.emptyDrops(m); len(problems) > 0 {
+			return fmt.Errorf("%w %d: %s", ErrUnfit, m.ID, strings.Join(problems, "; "))
+		}
+	}
 	if a.restore, err = checkpoint.PlanRestore(m, target); err != nil {
+		return err
+	}
+	if err := j.fits(ctx, m, a.restore); err != nil {
 		return err
 	}
 	a.from, a.seed = m, m.Seed
 	for _, note := range a.restore.Notes {
-		j.warn(note)
+		j.note(note)
 	}
 	j.event(Event{Kind: EventRestored, Checkpoint: m.ID})
 	return nil
@@ -352,6 +366,22 @@ func (j *Job) event(e Event) {
 	if j.opts.Event != nil {
 		j.opts.Event(e)
 	}
+}
+
+// note tells at once, and again in the result.
+func (j *Job) note(text string) {
+	j.event(Event{Kind: EventNote, Message: text})
+	j.warn(text)
+}
+
+// startedFrom is the checkpoint that the current attempt began with, 0 if none.
+func (j *Job) startedFrom() checkpoint.ID {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.current == nil || j.current.from == nil {
+		return 0
+	}
+	return j.current.from.ID
 }
 
 func (j *Job) warn(text string) {

@@ -69,6 +69,7 @@ const (
 	EventAborted    EventKind = "checkpoint_aborted"
 	EventRestarting EventKind = "restarting"
 	EventSkipped    EventKind = "incomplete_checkpoint_skipped"
+	EventNote       EventKind = "note"
 )
 
 // Event is something that happened to the job. It is serialisable.

@@ -74,7 +74,7 @@ func Classify(err error) ErrorKind {
 		return KindLocked
 	case errors.As(err, &damaged):
 		return KindDamaged
-	case errors.As(err, &orphans), errors.Is(err, checkpoint.ErrOtherJob), errors.Is(err, checkpoint.ErrInvalid), isRefused(err):
+	case errors.Is(err, job.ErrUnfit), errors.As(err, &orphans), errors.Is(err, checkpoint.ErrOtherJob), errors.Is(err, checkpoint.ErrInvalid), isRefused(err):
 		return KindRefused
 	case guestop.IsGuestFault(err):
 		return KindGuest
