@@ -52,6 +52,13 @@ type Value interface {
 	Remove(p Pos, k Key) error
 }
 
+// Restored is what a value state offers besides, to build something up from it.
+type Restored interface {
+	// Restored calls f for every entry the state was restored with, in hash order. Only right after it was
+	// opened, before any other call. What f gets is borrowed for the call.
+	Restored(f func(k Key, v []byte) error) error
+}
+
 // Ordered is map state (and, with sequence numbers as user keys, list state): entries of a key in
 // bytewise order of their user key.
 type Ordered interface {

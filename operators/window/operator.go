@@ -40,6 +40,7 @@ type Op struct {
 	keyed    state.Keyed
 	value    state.Value
 	timers   state.Timers
+	index    *index
 	contents *contents // nil: none are kept
 
 	wm, now int64
@@ -48,7 +49,9 @@ type Op struct {
 	soon    int64 // least event timer that keys of the batch are still to set
 	in      input
 	spans   []span
-	due     []state.Timer
+	due     []state.Timer // a round
+	dueKeys []state.Key
+	duePos  []state.Pos
 	blk     []byte // of the key that is worked on
 	cuts    map[checkpoint.ID]*pending
 	out     outputs
@@ -100,7 +103,7 @@ func (o *Op) Open(ctx *operators.Context) error {
 	}
 	o.l = newLayout(w, &o.trig, o.aggs, o.shape == sliced, keeps)
 	o.res.init(o)
-	o.keys = newKeys()
+	o.keys, o.duePos = newKeys(), make([]state.Pos, abi.MaxBatchRecords)
 	o.in.base = abi.RowBitmap(len(w.Input))
 	o.soon = never
 	o.restoreNumbers(ctx.Restored)
@@ -146,6 +149,15 @@ func (o *Op) openState(keeps bool) error {
 	o.keyed, o.value, o.timers = k, k.Value(0), k.Timers()
 	if keeps {
 		o.contents = &contents{m: k.Ordered(1)}
+	}
+	o.index = newIndex(o.ctx.Budget)
+	if err := o.value.(state.Restored).Restored(func(k state.Key, v []byte) error {
+		if at := word(v, 0); at != never {
+			return o.wait(k, at)
+		}
+		return nil
+	}); err != nil {
+		return o.fail(err)
 	}
 	return nil
 }
@@ -276,7 +288,7 @@ func (o *Op) store(k state.Key, p state.Pos, stored bool) error {
 	}
 	event, clock := o.nextDue()
 	if event < word(o.blk, 0) {
-		if err := o.timers.Set(abi.DomainEvent, k, nil, event); err != nil {
+		if err := o.wait(k, event); err != nil {
 			return err
 		}
 		setWord(o.blk, 0, event)
@@ -301,7 +313,7 @@ func (o *Op) Stats() (Stats, state.Stats) {
 // Counters implements operators.Counted.
 func (o *Op) Counters() map[string]int64 {
 	s, held := o.Stats()
-	return map[string]int64{"in": s.In, "late": s.Late, "results": s.Fired, "timers": held.Timers,
+	return map[string]int64{"in": s.In, "late": s.Late, "results": s.Fired, "timers": held.Timers + int64(o.index.n),
 		"state entries": held.Entries, "state bytes in memory": held.MemBytes, "state bytes in files": held.ColdBytes}
 }
 
