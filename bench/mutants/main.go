@@ -102,7 +102,7 @@ func try(m *mutant, judge, dir string, applyOnly bool, seed uint64) (bool, error
 		return m.tested(dir)
 	}
 	bin := filepath.Join(dir, "millrace-mutant")
-	build := exec.Command("go", "build", "-tags", "crash", "-o", bin, "./cmd/millrace")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "crash", "-o", bin, "./cmd/millrace") // trimmed: the cache has all but the mutant
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		return false, fmt.Errorf("mutant %s does not build: %w\n%s", m.name, err, out)
