@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,6 +80,16 @@ func TestFlagsAnywhereAndJSON(t *testing.T) {
 		t.Errorf("%s: %v", e.Data, err)
 	}
 	do(t, dir, "snapshot", "list", "--state-dir", "st").want(t, 0, "complete: the input ended")
+	do(t, dir, "run", "p.yaml", "--restore", "99").want(t, 2, "99")
+	// From another folder: paths and state are those of the file's folder.
+	if err := os.RemoveAll(filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	file := filepath.Join(dir, "p.yaml")
+	do(t, elsewhere, "run", file).want(t, 0, "complete: 10 records", filepath.Join(dir, ".millrace", "words"))
+	do(t, dir, "run", "p.yaml").want(t, 0, "already complete")
+	do(t, elsewhere, "snapshot", "list", file).want(t, 0, "complete: the input ended")
 }
 
 func TestExplainSaysWhatIsPromised(t *testing.T) {

@@ -57,14 +57,15 @@ func loadError(err error) error {
 	return x
 }
 
-// stateDir is the state folder: as the flag says, or .millrace/<pipeline> in the working directory.
-func stateDir(c *cli.Context, pipeline string) string {
+// stateDir is the state folder: as the flag says, or .millrace/<pipeline> beside the pipeline file, wherever
+// the command is run from.
+func stateDir(c *cli.Context, file, pipeline string) string {
 	if d := c.String("state-dir"); d != "" {
 		return d
 	}
-	return filepath.Join(".millrace", pipeline)
+	return filepath.Join(filepath.Dir(file), ".millrace", pipeline)
 }
 
 func stateDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "state-dir", Usage: "folder of snapshots and staged output (default: .millrace/<pipeline>)"}
+	return &cli.StringFlag{Name: "state-dir", Usage: "folder of snapshots and staged output (default: .millrace/<pipeline> beside the pipeline file)"}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
+	"github.com/millrace-io/millrace/operators/spec"
 )
 
 func snapshotCommand(s streams) *cli.Command {
@@ -22,7 +23,7 @@ func snapshotCommand(s streams) *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name:      "list",
 			Usage:     "list the checkpoints in a state folder, oldest first",
-			ArgsUsage: "[pipeline name or state folder]",
+			ArgsUsage: "[pipeline.yaml or state folder]",
 			Flags:     []cli.Flag{stateDirFlag(), jsonFlag()},
 			Action:    func(c *cli.Context) error { return listSnapshots(c, s) },
 		}},
@@ -88,13 +89,18 @@ func listSnapshots(c *cli.Context, s streams) error {
 	})
 }
 
-// snapshotDir finds the store: of the named pipeline or folder, or the only one there is.
+// snapshotDir finds the store: of a pipeline file, of a state folder, or the only one below the working
+// directory.
 func snapshotDir(c *cli.Context) (string, error) {
 	base := c.String("state-dir")
 	if base == "" && c.NArg() > 0 {
 		base = c.Args().First()
-		if _, err := os.Stat(filepath.Join(base, "snapshots")); err != nil {
-			base = filepath.Join(".millrace", c.Args().First())
+		if st, err := os.Stat(base); err == nil && st.Mode().IsRegular() {
+			g, err := spec.Load(base, spec.Options{})
+			if err != nil {
+				return "", err
+			}
+			base = stateDir(c, base, g.Name)
 		}
 	}
 	if base == "" {
@@ -103,7 +109,7 @@ func snapshotDir(c *cli.Context) (string, error) {
 			return "", err
 		}
 		if len(all) != 1 {
-			return "", fmt.Errorf("%d pipelines have state in .millrace, name one", len(all))
+			return "", fmt.Errorf("%d pipelines have state in .millrace here; name a pipeline file or a state folder", len(all))
 		}
 		return all[0], nil
 	}

@@ -88,7 +88,7 @@ func (j *Job) prepare(ctx context.Context) error {
 	if o.Restore != 0 {
 		gone, err := j.store.Withdraw(o.Restore)
 		if err != nil {
-			return fmt.Errorf("restore checkpoint %d: %w", o.Restore, err)
+			return fmt.Errorf("%w %d: %w", ErrUnfit, o.Restore, err)
 		}
 		for _, id := range gone {
 			j.warn(fmt.Sprintf("checkpoint %d is withdrawn", id))

@@ -202,6 +202,10 @@ func (s *Sink) republish(dir string, f checkpoint.StagedFile, final string) erro
 		return s.disk.rename(staged, final)
 	}
 	st, err := s.disk.stat(final)
+	if err != nil && filepath.Clean(f.Final) != filepath.Clean(final) {
+		return fmt.Errorf("%w: the checkpoint published %s, the sink's path is now another; restore the old path, or begin anew (--fresh) with the new one",
+			operators.ErrOutputLost, f.Final)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: neither %s nor %s is there", operators.ErrOutputLost, staged, final)
 	}
