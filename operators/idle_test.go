@@ -91,7 +91,8 @@ func TestC006PausedIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestAllIdleHolds: without a split that counts the watermark stays; the first that comes back moves it.
+// TestAllIdleHolds: when the last split that counts becomes idle the watermark is that of the foremost,
+// whichever was idle first, and stays there; the first that comes back moves it.
 func TestAllIdleHolds(t *testing.T) {
 	w := splits(2)
 	w.Observe(0, 5000)
@@ -102,12 +103,14 @@ func TestAllIdleHolds(t *testing.T) {
 	if w.Idle() || w.Current() != 2999 {
 		t.Fatalf("one of two is idle: %v, watermark %d", w.Idle(), w.Current())
 	}
-	for now := int64(500); now <= 1000; now += 250 {
-		if m, moved, _ := look(w, 1, now); moved {
-			t.Errorf("the last one became idle and the watermark went to %d", m)
+	for now := int64(500); now <= 5000; now += 250 {
+		look(w, 0, now)
+		m, moved, became := look(w, 1, now)
+		if became != (now == 1000) || moved != became || moved && m != 4999 {
+			t.Errorf("at %d: idle %v, watermark %d (%v)", now, became, m, moved)
 		}
 	}
-	if !w.Idle() || w.Current() != 2999 {
+	if !w.Idle() || w.Current() != 4999 {
 		t.Errorf("all idle: %v, watermark %d", w.Idle(), w.Current())
 	}
 	if m, ok := w.Observe(0, 6000); !ok || m != 5999 || w.Idle() {

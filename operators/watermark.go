@@ -24,8 +24,9 @@ const markEvery = 1024
 // record counted from the split's start. Batch boundaries and the machine's speed change nothing. The
 // task's watermark is the minimum over its splits: one that gave no record yet holds it back, a
 // finished one drops out, and so does an idle one, which is the one thing the clock decides. Where all
-// are idle, or the slowest comes back, the watermark stays where it is. The watermark of the end of
-// input is the task's to add, not this type's.
+// are idle it is that of the foremost, as it would be had that one become idle last; a split that comes
+// back behind the watermark does not move it, but holds it. The watermark of the end of input is the
+// task's to add, not this type's.
 type Watermarks struct {
 	delay   int64
 	quantum int64
@@ -164,14 +165,18 @@ func (w *Watermarks) advance() (int64, bool) {
 }
 
 func (w *Watermarks) min() int64 {
-	least, any := int64(math.MaxInt64), false
+	least, foremost, any := int64(math.MaxInt64), w.current, false
 	for i := range w.splits {
-		if s := &w.splits[i]; !s.finished && !s.quiet.idle {
+		switch s := &w.splits[i]; {
+		case s.finished:
+		case s.quiet.idle:
+			foremost = max(foremost, s.mark)
+		default:
 			least, any = min(least, s.mark), true
 		}
 	}
 	if !any {
-		return w.current
+		return foremost
 	}
 	return least
 }

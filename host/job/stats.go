@@ -56,9 +56,17 @@ func (j *Job) Stats() Stats {
 		return s
 	}
 	s.Watermark = abi.MaxWatermark
+	counts, foremost := false, abi.MinWatermark
 	for _, t := range a.tasks {
-		s.Watermark = min(s.Watermark, t.Watermark.Load())
+		w := t.Watermark.Load()
+		foremost = max(foremost, w)
+		if !t.Idle.Load() {
+			s.Watermark, counts = min(s.Watermark, w), true
+		}
 		s.QueuedBytes += int64(t.Queued())
+	}
+	if !counts {
+		s.Watermark = foremost
 	}
 	for _, t := range a.sources {
 		s.Read += t.Records.Load()

@@ -7,18 +7,18 @@ import (
 )
 
 // least is the minimum watermark of the channels that count. Idle ones don't, unless they have ended; where
-// only such are left, the watermark stays as it is.
+// only such are left, it is that of the foremost, as it would be had that one become idle last.
 func (t *Task) least() int64 {
-	m, idles := abi.MaxWatermark, false
+	m, foremost, idles := abi.MaxWatermark, t.merged, false
 	for i, w := range t.wms {
 		if t.idles[i] && w != abi.MaxWatermark {
-			idles = true
+			foremost, idles = max(foremost, w), true
 			continue
 		}
 		m = min(m, w)
 	}
 	if idles && m == abi.MaxWatermark {
-		return t.merged
+		return foremost
 	}
 	return m
 }
@@ -60,8 +60,13 @@ func (t *Task) tellIdle(silent bool) error {
 	if silent == t.idle {
 		return nil
 	}
-	t.idle = silent
+	t.setIdle(silent)
 	return t.sendStatus()
+}
+
+func (t *Task) setIdle(silent bool) {
+	t.idle = silent
+	t.Idle.Store(silent)
 }
 
 func (t *Task) sendStatus() error {
@@ -80,9 +85,9 @@ func (t *Task) sendStatus() error {
 // announce says at the start what those behind may not know, or may remember otherwise.
 func (t *Task) announce() error {
 	if t.cfg.Source != nil {
-		t.idle = t.sourceIdle()
+		t.setIdle(t.sourceIdle())
 	} else {
-		t.idle = t.allIdle()
+		t.setIdle(t.allIdle())
 	}
 	if !t.idle && t.cfg.Restored == 0 {
 		return nil

@@ -97,6 +97,7 @@ type Task struct {
 	Records   atomic.Int64 // taken from source or inbox
 	Emitted   atomic.Int64
 	Watermark atomic.Int64
+	Idle      atomic.Bool  // nothing waits for its watermark
 	Busy      atomic.Int64 // ns of Mono spent in operators
 }
 
