@@ -46,7 +46,7 @@ func measureCount(name string, keys, batches int, scale func() result.Baseline, 
 		result.Note(name+".rate", guest, "records/s/core")
 	} else {
 		result.Note(name+".ratio", ratio, "of_native")
-		scale().AtLeast(name+".rate", guest, "records/s/core", bound)
+		judge(scale(), name, guest, bound)
 	}
 	return u.close()
 }
@@ -90,7 +90,7 @@ func measureTenTimes() error {
 	if failed != nil {
 		return failed
 	}
-	nativeCount100k().AtLeast(name+".rate", rate, "records/s/core", countTenTimes)
+	judge(nativeCount100k(), name, rate, countTenTimes)
 	return u.close()
 }
 

@@ -39,6 +39,13 @@ func init() {
 
 func note(b result.Baseline) { result.Note("native."+b.Name, b.Here, "records/s/core") }
 
+// judge reports a rate against a bound that is scaled to this machine by a native baseline, and prints what
+// that reaches here over its anchor.
+func judge(b result.Baseline, name string, rate, bound float64) {
+	result.Note(name+".native_over_anchor", b.Here/b.Anchor, b.Name)
+	b.AtLeast(name+".rate", rate, "records/s/core", bound)
+}
+
 // nativeFilterMap is the filter and map with the copies that a sandboxed guest needs: each batch is
 // copied into a buffer, worked on there, and the outputs are copied out.
 var nativeFilterMap = sync.OnceValue(func() result.Baseline {

@@ -76,7 +76,7 @@ func measureFiles() (err error) {
 	if err != nil {
 		return err
 	}
-	nativeCount100k().AtLeast("pipeline.ndjson.rate", rate, "records/s/core", pipelineFiles)
+	judge(nativeCount100k(), "pipeline.ndjson", rate, pipelineFiles)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func measureBinary() (err error) {
 	if err != nil {
 		return err
 	}
-	nativeCount100k().AtLeast("pipeline.binary.rate", rate, "records/s/core", pipelineBinary)
+	judge(nativeCount100k(), "pipeline.binary", rate, pipelineBinary)
 	return nil
 }
 

@@ -46,7 +46,7 @@ func measureStateless(name string, wasm []byte, ratio float64) error {
 	}
 	result.Note(name+".native", native, "records/s/core")
 	result.AtLeast(name+".ratio", r, "of_native", ratio)
-	nativeFilterMap().AtLeast(name+".rate", guest, "records/s/core", statelessRate)
+	judge(nativeFilterMap(), name, guest, statelessRate)
 	return done()
 }
 
