@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/host/task"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/connect"
+	"github.com/millrace-io/millrace/operators/window"
 )
 
 func explainCommand(s streams) *cli.Command {
@@ -73,6 +75,12 @@ func explain(g *operators.Graph) plan {
 	}
 	for _, n := range g.Nodes {
 		p.promise(g, n)
+		if n.Window != nil {
+			p.State = append(p.State, fmt.Sprintf("%s.windows: one value per key, %s", n.ID, g.StateKind))
+			if window.KeepsRecords(n.Window) {
+				p.State = append(p.State, fmt.Sprintf("%s.contents: every record of open windows, %s", n.ID, g.StateKind))
+			}
+		}
 		if n.Guest != nil && n.Guest.Fn != nil {
 			for _, st := range n.Guest.Fn.States {
 				p.State = append(p.State, fmt.Sprintf("%s.%s: %s state, %s", n.ID, st.Name, st.Kind, g.StateKind))
@@ -126,6 +134,8 @@ func nodeText(g *operators.Graph, n *operators.Node) string {
 		}
 	case n.Guest != nil:
 		what = fmt.Sprintf("%s %s of %s, on error %s", n.Guest.Kind, n.Guest.Function, n.Guest.Module, n.Guest.OnError.Policy)
+	case n.Window != nil:
+		what = windowText(n.Window)
 	case n.KeyBy != nil:
 		what = "key_by " + strings.Join(n.KeyBy.Fields, "+")
 	case n.Sink != nil:
@@ -135,6 +145,55 @@ func nodeText(g *operators.Graph, n *operators.Node) string {
 		}
 	}
 	return n.ID + ": " + what
+}
+
+// windowText says which windows there are, when they give results, and what becomes of late records.
+func windowText(w *operators.WindowNode) string {
+	s := w.Window
+	d := func(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+	t := s.Type
+	switch s.Type {
+	case operators.WindowTumbling:
+		t += fmt.Sprintf(" %v", d(s.Size))
+	case operators.WindowSliding:
+		t += fmt.Sprintf(" %v every %v", d(s.Size), d(s.Slide))
+	case operators.WindowCumulate:
+		t += fmt.Sprintf(" %v by %v", d(s.Size), d(s.Step))
+	case operators.WindowSession:
+		if t += fmt.Sprintf(" gap %v", d(s.Gap)); s.GapField != "" {
+			t = "session, gap " + s.GapField
+		}
+	case operators.WindowCount:
+		t += fmt.Sprintf(" %d", s.Count)
+	}
+	if s.Zone != "" {
+		t += " in " + s.Zone
+	}
+	over := "per key"
+	if w.Unkeyed {
+		over = "over everything"
+	}
+	var fires []string
+	add := func(on bool, format string, args ...any) {
+		if on {
+			fires = append(fires, fmt.Sprintf(format, args...))
+		}
+	}
+	tr := w.Trigger
+	add(tr.AtEnd, "at its end")
+	add(tr.Every > 0, "each %v before", d(tr.Every))
+	add(tr.EveryClock > 0, "each %v of the clock", d(tr.EveryClock))
+	add(tr.Count > 0, "each %d records", tr.Count)
+	add(tr.Timeout > 0, "%v after a record", d(tr.Timeout))
+	add(len(fires) == 0, "never")
+	text := fmt.Sprintf("window %s, %s, %s time, result %s, %s", t, over, w.Time, strings.Join(fires, ", "), w.Accumulation)
+	if w.Time == operators.TimeEvent {
+		text += fmt.Sprintf(", late after %v", d(w.Lateness))
+		if !w.Late {
+			text += " (counted and dropped: nothing reads the output late)"
+		}
+	}
+	return text
 }
 
 func outputText(p *job.Plan, e operators.Edge) string {

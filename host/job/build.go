@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/host/task"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/guestop"
+	"github.com/millrace-io/millrace/operators/window"
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/backend"
 	"github.com/millrace-io/millrace/state/coldpebble"
@@ -149,6 +150,12 @@ func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) e
 		op := guestop.New(guestop.Config{Node: n, Module: a.job.modules[n.ID], OpenKeyed: a.openKeyed})
 		a.guests = append(a.guests, op)
 		s.Op = op
+		return nil
+	}
+	if n.Kind == operators.NodeWindow {
+		op := window.New(window.Config{Node: n, OpenKeyed: a.openKeyed})
+		s.Op = op
+		a.count(n.ID, op)
 		return nil
 	}
 	op, err := a.job.opts.Operator(n)

@@ -72,7 +72,7 @@ func (p *Plan) chained(n *operators.Node) *Vertex {
 func (p *Plan) mode(e operators.Edge, to *operators.Node) task.Mode {
 	from := p.nodes[e.From]
 	switch {
-	case to.Guest != nil && to.Guest.Keyed:
+	case to.Guest != nil && to.Guest.Keyed, to.Window != nil && !to.Window.Unkeyed:
 		return task.ByKey
 	case from.Parallelism == to.Parallelism:
 		return task.Forward

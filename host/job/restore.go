@@ -36,11 +36,11 @@ func (j *Job) republish(ctx context.Context, a *attempt) error {
 }
 
 // budget is the share of a task's keyed state in the pipeline's memory: three quarters of it, divided among
-// the tasks of functions with state.
+// the tasks of windows and of functions with state.
 func (j *Job) budget(n *operators.Node) int64 {
 	tasks := 0
 	for _, m := range j.opts.Graph.Nodes {
-		if m.Guest != nil && m.Guest.Fn != nil && len(m.Guest.Fn.States)+len(m.Guest.Fn.Timers) > 0 {
+		if m.Guest != nil && m.Guest.Fn != nil && len(m.Guest.Fn.States)+len(m.Guest.Fn.Timers) > 0 || m.Window != nil {
 			tasks += m.Parallelism
 		}
 	}

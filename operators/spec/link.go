@@ -211,6 +211,10 @@ func (b *builder) edges(it *item) {
 
 // output is the number of a named side output; -1 after a problem.
 func (b *builder) output(it, up *item, r ref) int {
+	if w := up.node.Window; w != nil && r.output == operators.LateOutput {
+		w.Late = true
+		return 1
+	}
 	g := up.node.Guest
 	if g == nil {
 		b.problem(r.line, it.path, fmt.Sprintf("%q has no side outputs", r.id), "only guest functions have")
@@ -249,6 +253,8 @@ func (b *builder) flow(it *item) {
 		if n.Sink.Single && it.endless {
 			b.problem(n.Line, join(it.path, "path"), fmt.Sprintf("%q is published at the end of input, and this input has none", n.Sink.Path), "give a folder: path: "+n.Sink.Path+"/")
 		}
+	case operators.NodeWindow:
+		b.windowFlow(it, in, known, keyed)
 	case operators.NodeGuest:
 		n.Guest.Input = in
 		b.guestFlow(it, in, known, keyed)
@@ -264,6 +270,9 @@ func (b *builder) input(it *item) (schema []abi.Field, known, keyed bool) {
 		s, k := up.node.Schema, up.known
 		if r.output != "" {
 			s, k = nil, true // side outputs are raw
+			if w := up.node.Window; w != nil {
+				s, k = w.Input, up.inputKnown
+			}
 		}
 		keyed = keyed && r.output == "" && up.node.Keyed
 		if i == 0 {

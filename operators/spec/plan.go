@@ -158,6 +158,7 @@ func need(g *operators.Graph, id string, used map[string]bool, all *bool) {
 			if n.Guest.Kind == abi.FunctionFilter {
 				need(g, n.ID, used, all)
 			}
+		case n.Kind == operators.NodeWindow && len(n.Inputs) == 1 && windowNeeds(g, n, used):
 		default:
 			*all = true
 		}
@@ -170,6 +171,9 @@ func carry(g *operators.Graph, id string, schema []abi.Field) {
 		n := find(g, r)
 		if n.Guest != nil {
 			n.Guest.Input = schema
+		}
+		if n.Window != nil {
+			n.Window.Input = schema
 		}
 		if n.Kind == operators.NodeKeyBy || n.Guest != nil && n.Guest.Kind == abi.FunctionFilter {
 			n.Schema = schema

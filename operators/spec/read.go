@@ -191,6 +191,8 @@ func (r *reader) value(n *yaml.Node, f *field, path string) bool {
 			return r.object(n, policyShape, path) != nil && len(r.problems) == before
 		}
 		return r.scalar(n, &field{name: f.name, kind: kindEnum, enum: policies}, path)
+	case kindAggregates:
+		return r.aggregates(n, path)
 	case kindKey:
 		if n.Kind == yaml.MappingNode {
 			return r.object(n, keyShape, path) != nil && len(r.problems) == before
@@ -247,6 +249,10 @@ func (r *reader) scalar(n *yaml.Node, f *field, path string) bool {
 	switch f.kind {
 	case kindInt:
 		return r.integer(n, f, path)
+	case kindSpan:
+		if n.Tag == "!!int" {
+			return r.integer(n, &field{kind: kindInt, min: 1, max: 1 << 50}, path)
+		}
 	case kindNumber:
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -264,7 +270,7 @@ func (r *reader) scalar(n *yaml.Node, f *field, path string) bool {
 		if n.Tag == "!!null" {
 			hint = ""
 		}
-		if like := map[kind]string{kindDuration: "5s", kindDurationOff: "5m", kindSize: "512MiB"}[f.kind]; like != "" {
+		if like := map[kind]string{kindDuration: "5s", kindDurationOff: "5m", kindDurationOr: "5s", kindOffset: "-3h", kindSize: "512MiB"}[f.kind]; like != "" {
 			hint = "add a unit, like " + like
 		}
 		r.problem(n.Line, path, "expected text, got "+describe(n), hint)
@@ -310,6 +316,14 @@ func (r *reader) text(n *yaml.Node, f *field, path string) bool {
 		if n.Value != "off" {
 			_, err = ParseDuration(n.Value)
 		}
+	case kindDurationOr:
+		if !slices.Contains(f.enum, n.Value) {
+			_, err = ParseDuration(n.Value)
+		}
+	case kindOffset:
+		_, err = ParseDuration(strings.TrimPrefix(n.Value, "-"))
+	case kindSpan:
+		_, err = ParseDuration(n.Value)
 	case kindSize:
 		_, err = ParseSize(n.Value)
 	case kindEnum, kindConst:

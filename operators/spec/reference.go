@@ -36,6 +36,8 @@ func objects(b *strings.Builder, s *shape, seen map[*shape]bool) {
 			o = policyShape
 		case kindKey:
 			o = keyShape
+		case kindAggregates:
+			o = aggregateShape
 		}
 		if o == nil || seen[o] {
 			continue
@@ -82,6 +84,14 @@ func takes(f *field) string {
 		return "duration"
 	case kindDurationOff:
 		return "duration or off"
+	case kindDurationOr:
+		return "duration, " + strings.Join(f.enum, ", ")
+	case kindOffset:
+		return "duration, also negative"
+	case kindSpan:
+		return "duration, or a number of records"
+	case kindAggregates:
+		return "name: " + strings.Join(bareAggregates, ", ") + ", or an object"
 	case kindSize:
 		return "size"
 	case kindEnum:

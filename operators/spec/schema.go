@@ -73,6 +73,15 @@ func schemaOfKind(f *field) node {
 		return node{"type": "string", "pattern": durationPattern}
 	case kindDurationOff:
 		return node{"anyOf": []node{{"type": "string", "pattern": durationPattern}, {"const": "off"}}}
+	case kindDurationOr:
+		return node{"anyOf": []node{{"type": "string", "pattern": durationPattern}, {"type": "string", "enum": f.enum}}}
+	case kindOffset:
+		return node{"type": "string", "pattern": "^-?" + durationPattern[1:]}
+	case kindSpan:
+		return node{"anyOf": []node{{"type": "string", "pattern": durationPattern}, {"type": "integer", "minimum": 1, "maximum": 1 << 50}}}
+	case kindAggregates:
+		return node{"type": "object", "minProperties": 1, "propertyNames": node{"minLength": 1},
+			"additionalProperties": node{"anyOf": []node{{"type": "string", "enum": bareAggregates}, schemaOf(aggregateShape)}}}
 	case kindSize:
 		return node{"type": "string", "pattern": sizePattern}
 	case kindEnum:

@@ -90,7 +90,9 @@ type item struct {
 	main     int  // of them, the main output
 	known    bool // the schema of its main output is known
 	endless  bool // has no end
-	explicit bool // parallelism given
+	// inputKnown: of a window, the schema of its late records is known
+	inputKnown bool
+	explicit   bool // parallelism given
 }
 
 // ref is a reference to an operator's output.
@@ -172,6 +174,8 @@ func (b *builder) operator(n *yaml.Node, path string, parallelism int) {
 	case "union":
 		it.node.Kind = operators.NodeUnion
 		it.refs = o.refs("union")
+	case "window":
+		b.window(it)
 	case "sink":
 		b.sink(it, v.value)
 	default:

@@ -19,16 +19,20 @@ const (
 	kindDuration
 	kindSize
 	kindDurationOff // a duration, or "off"
+	kindDurationOr  // a duration, or one of field.enum
+	kindOffset      // a duration, perhaps negative
+	kindSpan        // a duration, or a number of records
 	kindEnum
-	kindStrings   // a string or a list of them
-	kindRefs      // a kindRef or a list of them
-	kindList      // a list of objects of field.object
-	kindObject    // field.object
-	kindFields    // ordered map: name -> field type
-	kindPolicy    // a policy's name or an object
-	kindKey       // a field, a list of fields, or an object
-	kindConst     // exactly field.enum[0]
-	kindOperators // a list of operators
+	kindStrings    // a string or a list of them
+	kindRefs       // a kindRef or a list of them
+	kindList       // a list of objects of field.object
+	kindObject     // field.object
+	kindFields     // ordered map: name -> field type
+	kindPolicy     // a policy's name or an object
+	kindKey        // a field, a list of fields, or an object
+	kindConst      // exactly field.enum[0]
+	kindAggregates // ordered map: name -> aggregate
+	kindOperators  // a list of operators
 )
 
 // field says what may stand under a name.
@@ -209,6 +213,7 @@ var variants = []variant{
 	guest("filter", "Keeps or drops records."),
 	guest("flat_map", "One record in, any number out."),
 	guest("process", "Keyed state, timers and side outputs."),
+	windowVariant,
 	variantOf("union", "", "Joins streams of one schema.", nil,
 		field{name: "union", kind: kindRefs, required: true, doc: "Operators to join."}, pField),
 	variantOf("sink", "stdout", "Writes lines at once: at least once.", nil, is("sink", "stdout", "Writes to standard output."),

@@ -281,6 +281,8 @@ func (a *quantile) result(_, v []byte, b *abi.RowBuilder, col int) {
 		b.SetFloat64(col, 0)
 	case math.IsInf(m, 0) || math.IsNaN(m):
 		b.SetFloat64(col, x)
+	case a.f.t == abi.TypeInt64: // exact below 256
+		b.SetFloat64(col, math.Trunc(m))
 	default:
 		b.SetFloat64(col, m)
 	}

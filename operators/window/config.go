@@ -45,6 +45,15 @@ func Schema(w *operators.WindowNode) []abi.Field {
 	return fs
 }
 
+// KeepsRecords says whether windows of the node keep what they got, not only aggregates of it.
+func KeepsRecords(w *operators.WindowNode) bool {
+	keeps := w.Evictor != nil
+	for _, a := range w.Aggregates {
+		keeps = keeps || a.Kind == operators.AggCollect || a.Kind == operators.AggDistinct
+	}
+	return keeps
+}
+
 func hasBounds(w *operators.WindowNode) bool {
 	return !w.HideBounds && w.Window.Type != operators.WindowGlobal && w.Window.Type != operators.WindowCount
 }

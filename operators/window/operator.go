@@ -94,12 +94,9 @@ func (o *Op) Open(ctx *operators.Context) error {
 	o.gap = fieldOf(w, w.Window.GapField)
 	o.shape = shapeOf(w, &o.trig)
 	o.endless = w.Window.Type == operators.WindowGlobal || w.Window.Type == operators.WindowCount
-	keeps := w.Evictor != nil
+	keeps := KeepsRecords(w)
 	for _, a := range w.Aggregates {
-		g := newAggregate(w, a)
-		_, k := g.(keeper)
-		keeps = keeps || k
-		o.aggs = append(o.aggs, g)
+		o.aggs = append(o.aggs, newAggregate(w, a))
 	}
 	o.l = newLayout(w, &o.trig, o.aggs, o.shape == sliced, keeps)
 	o.res.init(o)
