@@ -58,6 +58,7 @@ var mutants = []mutant{
 		name:   "old-version-not-saved",
 		breaks: "a write during a freeze saves the version that the cut needs",
 		points: []string{"K12", "random"},
+		form:   "spill", // more keys than a step of the freeze copies
 		kills:  8,
 		edits: []edit{{
 			file: "state/table/freeze.go",
@@ -69,6 +70,7 @@ var mutants = []mutant{
 		name:   "value-tombstones-dropped",
 		breaks: "a value that was cleared stays cleared after a restore",
 		points: []string{"K12", "random"},
+		form:   "spill", // keys seldom enough not to be set again at once
 		edits: []edit{{
 			file: "state/backend/cut.go",
 			find: "\t\t\tif err := w.Add(x.Hash, k, v, tomb); err != nil {\n",
@@ -89,6 +91,7 @@ var mutants = []mutant{
 		name:   "part-numbers-used-again",
 		breaks: "a part's name is used once",
 		points: []string{"K12", "random"},
+		again:  true,
 		edits: []edit{{
 			file: "operators/file/parts.go",
 			find: "\t\tp.seq = max(p.seq, r.Numbers[\"sequence\"])\n",

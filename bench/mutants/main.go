@@ -126,23 +126,24 @@ func (m *mutant) tested(dir string) (bool, error) {
 	return err != nil, nil
 }
 
-// variant is the form of the pipeline that is killed: folders of parts, several inputs.
-const variant = "folder"
-
 func (m *mutant) judged(judge, bin, scratch string, seed uint64) (bool, error) {
 	kills := m.kills
 	if kills == 0 {
 		kills = defaultKills
 	}
+	form := m.form
+	if form == "" {
+		form = defaultForm
+	}
 	if err := os.Mkdir(scratch, 0o755); err != nil {
 		return false, err
 	}
-	cmd := exec.Command(judge, "-binary", bin, "-scratch", scratch, "-variant", variant, "-only", strings.Join(m.points, ","),
+	cmd := exec.Command(judge, "-binary", bin, "-scratch", scratch, "-variant", form, "-only", strings.Join(m.points, ","),
 		"-points", fmt.Sprint(kills), "-random", fmt.Sprint(kills), "-seed", fmt.Sprint(seed))
 	out, err := cmd.CombinedOutput()
 	fmt.Fprintf(os.Stderr, "%s (%s):\n%s\n", m.name, m.breaks, lastLines(string(out), 18))
 	switch {
-	case strings.Contains(string(out), "without a kill went wrong"):
+	case !m.again && strings.Contains(string(out), "without a kill went wrong"):
 		fmt.Fprintf(os.Stderr, "%s: a run nobody kills goes wrong: that is no proof that kills show it\n", m.name)
 		return false, nil
 	case strings.Contains(string(out), "VERDICT wrong"):

@@ -14,7 +14,9 @@ type mutant struct {
 	breaks string   // what no longer holds
 	edits  []edit   // all are applied
 	points []string // crash points at which it shows; "random" for random kills
+	form   string   // variant of the pipeline that is killed; "": defaultForm
 	kills  int      // at each of them; 0: defaultKills
+	again  bool     // it shows already when a finished job is started again
 	test   string   // instead of kills: package and name of the test that must fail
 }
 
@@ -26,7 +28,10 @@ type edit struct {
 	with string
 }
 
-const defaultKills = 4
+const (
+	defaultKills = 4
+	defaultForm  = "folder" // folders of parts, several inputs
+)
 
 // apply edits the copy of the tree under root.
 func (m *mutant) apply(root string) error {
