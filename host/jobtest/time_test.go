@@ -427,3 +427,29 @@ func TestC007FutureRecord(t *testing.T) {
 	}
 
 }
+
+// TestIngestionTimeOfAJob: records have the clock's time, and the watermark follows it without records.
+func TestIngestionTimeOfAJob(t *testing.T) {
+	t.Parallel()
+	in := newInputs(t, twoInputs)
+	for _, n := range in.Graph.Nodes {
+		if n.Source != nil {
+			n.Source.Time = &operators.TimeSettings{Source: operators.TimeIngestion, Quantum: operators.DefaultQuantum}
+		}
+	}
+	now := in.clock.now.Load()
+	in.p[0].Push(Text("k", 5, fmt.Sprintf("timer %d w;forward", now+999)))
+	in.run = in.Start()
+	in.settle()
+	in.pass(999)
+	if e := in.Envelopes("out/"); len(e) != 1 || e[0].Time == nil || *e[0].Time != now {
+		t.Errorf("after 999 ms: %+v, expected one record of %d", e, now)
+	}
+	in.pass(1)
+	if got := in.Values("out/", "k"); len(got) != 2 || got[1] != fmt.Sprintf("fired %d w at watermark %d", now+999, now+999) {
+		t.Errorf("after 1,000 ms: got %q", got)
+	}
+	in.p[0].End()
+	in.p[1].End()
+	in.Finish(in.run)
+}
