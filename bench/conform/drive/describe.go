@@ -17,7 +17,7 @@ func (r *refusal) Unwrap() error { return r.err }
 // Built says whether cases of this kind can be run.
 func Built(c *corpus.Case) bool {
 	switch c.Kind() {
-	case "timers":
+	case "timers", "window":
 		return true
 	}
 	return false
@@ -28,6 +28,8 @@ func (w *World) describe(c *corpus.Case) (*driven, error) {
 	switch c.Kind() {
 	case "timers":
 		return timers(c.Operator)
+	case "window":
+		return windows(c)
 	}
 	return nil, NotBuilt
 }

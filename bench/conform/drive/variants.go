@@ -19,40 +19,53 @@ func Plain(c *corpus.Case) Variant {
 	return v
 }
 
-// Variants are the other ways to run a case, all with the results of Plain. full: more of them, and a
-// restore before each single step of cases with few.
+// Restores at most in one run, one behind the other: each leaves a run of its own in the snapshot, and a
+// restore reads all of them.
+const (
+	fewRestores  = 50
+	manyRestores = 200
+)
+
+// Variants are the other ways to run a case, all with the results of Plain. full: more of them, with a
+// restore at every step, in several runs if the case has many, and alone at each step if it has few; else
+// at every step of a piece of the case.
 func Variants(c *corpus.Case, full bool, rng *rand.Rand) []Variant {
-	always := func(int) bool { return true }
-	one := rng.Intn(len(c.Input) + 1)
+	n := len(c.Input) + 1
+	one := rng.Intn(n)
 	vs := []Variant{
 		{Name: "disk", Backend: backend.Disk, Batch: 1},
-		{Name: "restored at every step", Backend: backend.Memory, Batch: 1, Restore: always},
 		{Name: "batches of 7", Backend: backend.Memory, Batch: 7},
-		{Name: fmt.Sprintf("batches of 1024, disk, restored at %d", one), Backend: backend.Disk, Batch: 1024,
-			Restore: func(s int) bool { return s == one }},
+		{Name: fmt.Sprintf("batches of 1024, disk, restored at %d", one), Backend: backend.Disk, Batch: 1024, Restore: between(one, one+1)},
 	}
-	if c.Kind() == "timers" {
+	interpreted := c.Kind() == "timers"
+	if interpreted {
 		vs = append(vs, Variant{Name: "interpreter", Backend: backend.Memory, Interpreter: true, Batch: 64})
 	}
 	if !full {
-		return vs
+		from := rng.Intn(max(1, n-fewRestores))
+		return append(vs, Variant{Name: fmt.Sprintf("restored at every step from %d on", from), Backend: backend.Memory, Batch: 1,
+			Restore: between(from, from+fewRestores)})
 	}
-	seed := rng.Int63()
-	vs = append(vs,
-		Variant{Name: "disk, restored at every step", Backend: backend.Disk, Batch: 1, Restore: always},
-		Variant{Name: "batches of 64", Backend: backend.Disk, Batch: 64},
-		Variant{Name: fmt.Sprintf("batches of 5, restored at random steps by seed %d", seed), Backend: backend.Memory, Batch: 5,
-			Restore: func(s int) bool { return (uint64(seed)+uint64(s))*0x9e3779b97f4a7c15>>62 == 0 }})
-	if c.Kind() == "timers" {
-		vs = append(vs, Variant{Name: "interpreter, disk, restored at every step", Backend: backend.Disk, Interpreter: true, Batch: 1, Restore: always})
+	for from := 0; from < n; from += manyRestores {
+		name := fmt.Sprintf("restored at every step from %d on", from)
+		every := between(from, from+manyRestores)
+		vs = append(vs, Variant{Name: name, Backend: backend.Memory, Batch: 1, Restore: every},
+			Variant{Name: "disk, " + name, Backend: backend.Disk, Batch: 1, Restore: every, Interpreter: interpreted})
 	}
-	if len(c.Input) <= 16 {
-		for k := range len(c.Input) + 1 {
-			vs = append(vs, Variant{Name: fmt.Sprintf("restored at %d", k), Backend: backend.Disk, Batch: 1,
-				Restore: func(s int) bool { return s == k }})
+	seed := rng.Uint64()
+	vs = append(vs, Variant{Name: "batches of 64", Backend: backend.Disk, Batch: 64},
+		Variant{Name: fmt.Sprintf("batches of 5, restored at random steps by %d", seed), Backend: backend.Memory, Batch: 5,
+			Restore: func(s int) bool { return (seed+uint64(s))*0x9e3779b97f4a7c15>>60 == 0 }})
+	if n <= 17 {
+		for k := range n {
+			vs = append(vs, Variant{Name: fmt.Sprintf("restored at %d", k), Backend: backend.Disk, Batch: 1, Restore: between(k, k+1)})
 		}
 	}
 	return vs
+}
+
+func between(from, to int) func(int) bool {
+	return func(s int) bool { return from <= s && s < to }
 }
 
 // Same says how the outcome of a variant differs from that of the plain run; nil: not at all. Everything
