@@ -107,3 +107,28 @@ func TestRescaledWatermarksAreTheMinimum(t *testing.T) {
 		t.Errorf("new operator: %v", w)
 	}
 }
+
+// TestRescaledIdleChannels: a task does not fall back to a channel that its watermark had done without.
+func TestRescaledIdleChannels(t *testing.T) {
+	m := sample()
+	m.Tasks[2].Watermarks, m.Tasks[2].Idle = []int64{math.MinInt64, 30}, []bool{true, false}
+	m.Tasks[2].Ahead = Ahead(30, math.MinInt64)
+	r, err := PlanRestore(m, target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if idle, ahead := r.Idle("count", 0, 1, 2); !slices.Equal(idle, []bool{true, false}) || Advance(math.MinInt64, ahead) != 30 {
+		t.Errorf("same parallelism: idle %v, ahead %d", idle, ahead)
+	}
+	if w := r.Watermarks("count", 0, 3, 3); !slices.Equal(w, []int64{30, 30, 30}) {
+		t.Errorf("rescaled: %v, expected the least watermark of a task, 30", w)
+	}
+	if idle, ahead := r.Idle("count", 0, 3, 3); idle != nil || ahead != 0 {
+		t.Errorf("rescaled: idle %v, ahead %d", idle, ahead)
+	}
+	for _, w := range []int64{math.MinInt64, -5, 0, math.MaxInt64} {
+		if got := Advance(-5, Ahead(w, -5)); got != w {
+			t.Errorf("%d is %d", w, got)
+		}
+	}
+}
