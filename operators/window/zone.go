@@ -6,8 +6,7 @@ import (
 )
 
 // zone cuts time into the local days of an IANA zone, of 23, 24, 25 or other hours (C010). A day begins at
-// the first instant of its local date; where the clock goes back over midnight, at the last one. With an
-// offset every day begins so much later.
+// the first instant from which on the clock shows its date. With an offset every day begins so much later.
 type zone struct {
 	loc    *time.Location
 	offset int64
@@ -32,8 +31,7 @@ func (z *zone) day(ms int64) int64 {
 		return z.d
 	}
 	ms = min(max(ms-z.offset, -farMS), farMS)
-	y, m, d := time.UnixMilli(ms).In(z.loc).Date()
-	n := time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / 86400
+	n := date(time.UnixMilli(ms).In(z.loc))
 	lo := z.midnight(n)
 	if ms < lo {
 		n, lo = n-1, z.midnight(n-1)
@@ -55,23 +53,35 @@ func (z *zone) start(day int64) int64 {
 	return z.midnight(day) + z.offset
 }
 
-// midnight is when a local date begins: the later of the instants at which the clock shows midnight, or
-// the instant at which it jumps over it.
+// midnight is when a local date begins: when the clock shows midnight and does not go back to the day
+// before from there, or when it jumps over midnight.
 func (z *zone) midnight(day int64) int64 {
 	utc := time.Unix(day*86400, 0)
-	var at time.Time
+	var at []time.Time
 	for _, near := range [2]time.Time{utc.Add(-15 * time.Hour), utc.Add(15 * time.Hour)} {
 		_, off := near.In(z.loc).Zone()
 		t := utc.Add(-time.Duration(off) * time.Second)
-		if _, is := t.In(z.loc).Zone(); is == off && (at.IsZero() || t.After(at)) {
-			at = t
+		if _, is := t.In(z.loc).Zone(); is == off {
+			at = append(at, t)
 		}
 	}
-	if at.IsZero() {
+	switch {
+	case len(at) == 0:
 		_, before := utc.Add(-15 * time.Hour).In(z.loc).Zone()
-		at, _ = utc.Add(-time.Duration(before) * time.Second).In(z.loc).ZoneBounds()
+		jump, _ := utc.Add(-time.Duration(before) * time.Second).In(z.loc).ZoneBounds()
+		return jump.UnixMilli()
+	case len(at) == 2 && at[1].After(at[0]): // it comes twice
+		if _, back := at[0].In(z.loc).ZoneBounds(); date(back.In(z.loc)) < day {
+			return at[1].UnixMilli()
+		}
 	}
-	return at.UnixMilli()
+	return at[0].UnixMilli()
+}
+
+// date is the number of a time's date.
+func date(t time.Time) int64 {
+	y, m, d := t.Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / 86400
 }
 
 // part is the window of a length that divides 24 hours: days are cut from their start on, by real time, and
