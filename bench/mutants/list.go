@@ -111,6 +111,7 @@ var mutants = []mutant{
 		name:   "ack-before-write",
 		breaks: "a task says that its part is durable once it is written",
 		points: []string{"K12", "random"},
+		again:  true,
 		edits: []edit{{
 			file: "host/task/cut.go",
 			find: "\t\t<-p.Done()\n\t\ts, err := p.Result()\n",
