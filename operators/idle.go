@@ -40,7 +40,7 @@ func (w *Watermarks) CaughtUp(split int) (mark int64, moved, became bool) {
 	if q.passed < w.idle {
 		return 0, false, false
 	}
-	q.idle = true
+	q.idle, s.odd = true, true
 	mark, moved = w.advance()
 	return mark, moved, true
 }

@@ -53,6 +53,7 @@ type splitMark struct {
 	mark     int64
 	ahead    uint64 // restored: how far the watermark was ahead of mark
 	finished bool
+	odd      bool // idle, or not beyond the watermark since it was
 	quiet    quiet
 }
 
@@ -83,6 +84,7 @@ func (w *Watermarks) Add(p checkpoint.SplitPosition) int {
 		s.maxTime, s.mark, s.ahead = abi.NoTime, abi.MinWatermark, 0
 	}
 	s.quiet = quiet{idle: p.Idle && w.idle > 0, looked: -1}
+	s.odd = p.Idle || p.Ahead > 0
 	s.nextEdge = w.edgeAfter(s.maxTime)
 	w.splits = append(w.splits, s)
 	return len(w.splits) - 1
@@ -113,15 +115,19 @@ func (w *Watermarks) Late() (records, delayMS int64) { return w.late, w.lag }
 func (w *Watermarks) Observe(split int, ms int64) (int64, bool) {
 	s := &w.splits[split]
 	s.ordinal++
-	s.quiet.idle = false
+	if s.odd {
+		w.returned(s, ms)
+	}
 	if ms > s.maxTime {
 		s.maxTime = ms
-	}
-	if ms <= w.current && ms != abi.NoTime {
+	} else if ms <= w.current && ms != abi.NoTime {
 		w.late++
 		w.lag = max(w.lag, s.maxTime-ms)
 	}
-	if w.silent || s.maxTime < s.nextEdge && s.ordinal%markEvery != 0 || s.maxTime == abi.NoTime {
+	if s.maxTime < s.nextEdge && s.ordinal%markEvery != 0 {
+		return 0, false
+	}
+	if w.silent || s.maxTime == abi.NoTime {
 		return 0, false
 	}
 	s.nextEdge = w.edgeAfter(s.maxTime)
@@ -131,6 +137,16 @@ func (w *Watermarks) Observe(split int, ms int64) (int64, bool) {
 	}
 	s.mark = m
 	return w.advance()
+}
+
+// returned makes a split count again by its record: even its greatest time so far may be behind the
+// watermark.
+func (w *Watermarks) returned(s *splitMark, ms int64) {
+	s.quiet.idle = false
+	if ms > s.maxTime && ms <= w.current {
+		w.late++
+	}
+	s.odd = max(ms, s.maxTime) <= w.current
 }
 
 // Finish takes a split out. If the task's watermark moves by that, it returns the new one and true;
