@@ -122,14 +122,14 @@ func appendWide(b *abi.Batch, key int) {
 	b.Hash = append(b.Hash, hasher.Hash(k[:]))
 }
 
-// measureMapTenTimes puts and gets entries of map state through host calls: 100k keys with 16 user keys
+// measureMapTenTimes puts and gets entries of map state through host calls: 40k keys with 8 user keys
 // each, over a tree of which a tenth fits into memory and Pebble below it.
 func measureMapTenTimes() error {
 	const (
 		name   = "count.map_ten_times_budget"
-		keys   = 100_000
-		ukeys  = 16
-		budget = 8 << 20
+		keys   = 40_000
+		ukeys  = 8
+		budget = 2 << 20
 	)
 	u, err := openOp(opSettings{module: "effects", function: "effects", kind: backend.Disk, budget: budget})
 	if err != nil {
