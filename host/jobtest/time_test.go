@@ -2,6 +2,7 @@ package jobtest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -452,4 +453,70 @@ func TestIngestionTimeOfAJob(t *testing.T) {
 	in.p[0].End()
 	in.p[1].End()
 	in.Finish(in.run)
+}
+
+const windowed = `name: windowed
+batch: 4
+linger: 0ms
+checkpoint: {interval: 0s}
+operators:
+  - {id: p0, source: generator, kind: counter}
+  - {id: p1, source: generator, kind: counter}
+  - {id: both, union: [p0, p1]}
+  - {id: w, window: {type: tumbling, size: 1s}, aggregates: {n: count}}
+  - {id: out, sink: file, path: out/}
+  - {id: late, sink: file, path: late/, from: w.late, envelope: true}
+`
+
+// windows is the committed results as start=count.
+func (in *inputs) windows() string {
+	in.T.Helper()
+	var all []string
+	for _, l := range in.Lines("out/") {
+		var r struct {
+			Start int64 `json:"window_start"`
+			N     int64 `json:"n"`
+		}
+		if err := json.Unmarshal([]byte(l), &r); err != nil {
+			in.T.Fatalf("%q: %v", l, err)
+		}
+		all = append(all, fmt.Sprintf("%d=%d", r.Start, r.N))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// TestWindowsOfIdleInputs: C006 and C007 as windows show them.
+func TestWindowsOfIdleInputs(t *testing.T) {
+	t.Parallel()
+	in := newInputs(t, windowed)
+	expect := func(what, windows string, late int) {
+		t.Helper()
+		in.settle()
+		if got := in.windows(); got != windows || len(in.Lines("late/")) != late {
+			t.Fatalf("%s: %q, %d late, expected %q, %d late", what, got, len(in.Lines("late/")), windows, late)
+		}
+	}
+	in.p[0].Push(Text("k", 1000, ""), Text("k", 2000, ""))
+	in.run = in.Start()
+	expect("at once", "", 0)
+	in.pass(250)
+	in.pass(249)
+	expect("before 500 ms", "", 0)
+	in.pass(1)
+	expect("after 500 ms", "1000=1", 0)
+	in.p[1].Push(Text("k", 1500, ""))
+	expect("p1 gave 1500", "1000=1", 1)
+	in.p[1].Push(Text("k", 2500, ""))
+	in.p[0].Push(Text("k", in.clock.now.Load()+10*365*86_400_000, "")) // moves nothing
+	expect("p1 gave 2500", "1000=1", 1)
+	in.p[0].Push(Text("k", 3000, ""))
+	in.p[1].Push(Text("k", 3000, ""))
+	expect("both gave 3000", "1000=1 2000=2", 1)
+	in.p[0].End()
+	in.p[1].End()
+	in.Finish(in.run)
+	if got := in.windows(); got != "1000=1 2000=2 2015360000000=1 3000=2" || len(in.Lines("late/")) != 1 {
+		t.Errorf("at the end: %q", got)
+	}
 }
