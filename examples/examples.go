@@ -1,7 +1,7 @@
 // Package examples carries the prebuilt modules that commands start from.
 package examples
 
-import _ "embed"
+import "embed"
 
 // Fraud is examples/fraud: keyed payments in, alerts out.
 //
@@ -12,3 +12,8 @@ var Fraud []byte
 //
 //go:embed wordcount/wordcount.wasm
 var WordCount []byte
+
+// Questions is the folder flights/questions: pipelines that answer questions about the flights.
+//
+//go:embed flights/questions/*.yaml
+var Questions embed.FS

@@ -16,8 +16,11 @@ var differences = map[string]string{}
 
 // check runs one case in the way of its kind.
 func check(w *drive.World, c *corpus.Case, full bool, seed int64) (wrong []string, runs int, err error) {
+	if c.Family == "flights" {
+		return question(c)
+	}
 	if !drive.Built(c) {
-		return nil, 0, drive.NotBuilt
+		return nil, 0, drive.ErrNotBuilt
 	}
 	if err := c.Read(); err != nil {
 		return nil, 0, err

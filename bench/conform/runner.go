@@ -68,7 +68,7 @@ func (r *runner) one(c *corpus.Case) {
 	r.runs += runs
 	reason, different := differences[c.ID]
 	switch {
-	case errors.Is(err, drive.NotBuilt):
+	case errors.Is(err, drive.ErrNotBuilt):
 		f.notBuilt[c.Sub()]++
 		return
 	case errors.Is(err, errNoInput):

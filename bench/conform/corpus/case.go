@@ -81,6 +81,14 @@ func (c *Case) Kind() string {
 // Path is the file the case was read from.
 func (c *Case) Path() string { return c.path }
 
+// As reads the case's text into a struct of another shape: cases whose input is no list of steps.
+func (c *Case) As(into any) error {
+	if err := json.Unmarshal(c.text, into); err != nil {
+		return fmt.Errorf("%s: %w", c.path, err)
+	}
+	return nil
+}
+
 // header reads what every case of every family has.
 func header(path string, text []byte) (*Case, error) {
 	var h struct {

@@ -7,7 +7,7 @@ import (
 )
 
 // Check runs a case plainly and in all variants and returns what is wrong; none: it passed. runs is the
-// number of runs. err is NotBuilt, or a case that this driver can't read.
+// number of runs. err is ErrNotBuilt, or a case that this driver can't read.
 func (w *World) Check(c *corpus.Case, full bool, seed int64) (wrong []string, runs int, err error) {
 	plain, err := w.Run(c, Plain(c))
 	if err != nil {

@@ -23,7 +23,7 @@ func Built(c *corpus.Case) bool {
 	return false
 }
 
-// describe makes the case's operator from its description. NotBuilt: there is no such operator yet.
+// describe makes the case's operator from its description. ErrNotBuilt: there is no such operator yet.
 func (w *World) describe(c *corpus.Case) (*driven, error) {
 	switch c.Kind() {
 	case "timers":
@@ -31,7 +31,7 @@ func (w *World) describe(c *corpus.Case) (*driven, error) {
 	case "window":
 		return windows(c)
 	}
-	return nil, NotBuilt
+	return nil, ErrNotBuilt
 }
 
 // strict reads a description in which every member must be known: one that is not would change what the

@@ -33,8 +33,8 @@ type driven struct {
 	input  func(late []byte) ([]byte, error)  // makes the record's value as the case has it; nil: as it is
 }
 
-// NotBuilt says that nothing here can run cases of a kind yet.
-var NotBuilt = errors.New("not built")
+// ErrNotBuilt says that nothing here can run cases of a kind yet.
+var ErrNotBuilt = errors.New("not built")
 
 // Run runs a case. An error is the driver's: it can't run such a case, or says that it misread it.
 func (w *World) Run(c *corpus.Case, v Variant) (*corpus.Got, error) {
@@ -73,7 +73,6 @@ type machine struct {
 	batch abi.Batch
 	held  int // steps in batch
 	cuts  checkpoint.ID
-	lost  int64 // late records dropped by operators closed before
 	bad   error // an output that can't be read
 }
 

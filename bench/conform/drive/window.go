@@ -128,7 +128,7 @@ func (c *triggerCase) add(o *windowCase, t *operators.WindowTrigger) error {
 	switch c.Type {
 	case "event-time", "processing-time":
 		if (c.Type == "event-time") != (o.Time == operators.TimeEvent) {
-			return fmt.Errorf("operator: %s trigger on %s time windows: %w", c.Type, o.Time, NotBuilt)
+			return fmt.Errorf("operator: %s trigger on %s time windows: %w", c.Type, o.Time, ErrNotBuilt)
 		}
 		t.AtEnd = true
 	case "count":
@@ -164,7 +164,7 @@ func (o *windowCase) evictor(n *operators.WindowNode) error {
 		return nil
 	}
 	if n.Evictor != nil {
-		return fmt.Errorf("operator: an evictor on a %s window: %w", o.Window.Type, NotBuilt)
+		return fmt.Errorf("operator: an evictor on a %s window: %w", o.Window.Type, ErrNotBuilt)
 	}
 	switch e.Type {
 	case "count":
