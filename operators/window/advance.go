@@ -22,7 +22,6 @@ func (o *Op) advance(w int64) error {
 		if err := o.fire(abi.DomainEvent, w); err != nil {
 			return err
 		}
-		o.keys.epoch++
 	}
 	o.wm, o.ref = w, w
 	o.out.mark(w)

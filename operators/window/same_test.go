@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/operatortest"
 )
 
 var sames = flag.Int("same", 1, "random inputs per node of TestSameOutput")
@@ -85,6 +86,19 @@ func keyOrder(rs []abi.Record) map[string][]string {
 	return m
 }
 
+// marksOf are an output's watermarks, with the number of results before each.
+func marksOf(x *world, output int) (ms []operatortest.Mark) {
+	before := 0
+	for _, h := range append(slices.Clone(x.gone), x.tasks...) {
+		c := h.Output(output)
+		for _, m := range c.Marks {
+			ms = append(ms, operatortest.Mark{Records: m.Records + before, Watermark: m.Watermark})
+		}
+		before += len(c.Records)
+	}
+	return ms
+}
+
 // TestSameOutput: batch size, backend and restores don't show in the output, byte for byte; tasks don't in
 // what each key gets.
 func TestSameOutput(t *testing.T) {
@@ -142,6 +156,9 @@ func same(t *testing.T, rng *rand.Rand, w *operators.WindowNode, steps []step, p
 				return
 			}
 		}
+	}
+	if a, b := marksOf(plainly, 0), marksOf(x, 0); tasks == 1 && !slices.Equal(a, b) {
+		t.Errorf("watermarks between results: %v, expected %v (%s, batches of %d, restores %v)", b, a, kind, size, restores)
 	}
 	if plainly.late() != x.late() {
 		t.Errorf("%d late, expected %d", x.late(), plainly.late())

@@ -118,8 +118,17 @@ func shuffled(t *testing.T, w *operators.WindowNode, seed uint64) {
 func finals(t *testing.T, w *operators.WindowNode, rs []abi.Record, want map[windowtest.Window]windowtest.Stats) map[windowtest.Window]windowtest.Stats {
 	got := map[windowtest.Window]windowtest.Stats{}
 	parts := w.Window.Type == operators.WindowSession
+	back := map[string]result{} // what was just taken back, by key
 	for _, r := range rs {
 		x := resultOf(t, w, r)
+		old, was := back[x.Key]
+		delete(back, x.Key)
+		switch {
+		case x.op == abi.OpUpdateBefore || x.op == abi.OpDelete:
+			back[x.Key] = x
+		case was && old.op == abi.OpUpdateBefore != (x.op == abi.OpUpdateAfter && old.Window == x.Window), was && old.op == abi.OpDelete && old.Window == x.Window:
+			t.Errorf("%+v behind %+v", x, old)
+		}
 		switch w.Accumulation {
 		case operators.Retracting:
 			switch old, is := got[x.Window]; {

@@ -73,11 +73,10 @@ func (o *Op) onRecord(off int, sp span, t int64) (fire bool) {
 // wake notes an event timer that the key needs.
 func (o *Op) wake(at int64) { o.soon = min(o.soon, at) }
 
-// setEvery sets the next firing by Every; at the end the window fires anyway.
+// setEvery sets the next firing by Every, at the window's last instant at the latest: there the window fires
+// anyway, but a session may grow on.
 func (o *Op) setEvery(off int, sp span, next int64) {
-	if next >= sp.last() {
-		next = never
-	}
+	next = min(next, sp.last())
 	o.set(off, o.l.every, next)
 	o.wake(next)
 }
@@ -163,7 +162,7 @@ func (o *Op) windowDue(off int) (event, clock int64) {
 	if tr.EndOfStream && o.flags(off)&flagStreamDone == 0 {
 		event = min(event, atEnd)
 	}
-	if l.every > 0 {
+	if l.every > 0 && o.at(off, l.every) < sp.last() {
 		event = min(event, o.at(off, l.every))
 	}
 	if l.late > 0 {
@@ -235,7 +234,7 @@ func (o *Op) onEvent(off int, sp span, at int64) (fire, any bool) {
 		o.set(off, l.late, never)
 		fire, any = true, true
 	}
-	if l.every > 0 && o.at(off, l.every) <= at {
+	if l.every > 0 && o.at(off, l.every) <= at && o.at(off, l.every) < sp.last() {
 		any = true
 		changed := o.flags(off)&flagChanged != 0
 		fire = fire || changed || !tr.IfChanged
