@@ -14,6 +14,8 @@ var (
 	ErrNotOurs = errors.New("output that is not this job's")
 	// ErrOutputLost says that a staged file of a checkpoint is neither staged nor published.
 	ErrOutputLost = errors.New("staged output lost")
+	// ErrStdout says that standard output takes no more: its reader is gone, or its disk is full.
+	ErrStdout = errors.New("standard output takes no more")
 	// ErrInputChanged says that an input is not the one the checkpoint was made over.
 	ErrInputChanged = errors.New("input changed")
 )

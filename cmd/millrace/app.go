@@ -17,6 +17,7 @@ const (
 	exitFailed      = 1 // the pipeline ran and failed
 	exitRefused     = 2 // wrong usage, pipeline file, module or state: nothing ran
 	exitBusy        = 3 // another run has the state folder
+	exitHungUp      = 129
 	exitInterrupted = 130
 	exitTerminated  = 143
 )

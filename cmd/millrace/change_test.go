@@ -112,3 +112,46 @@ func TestDamagedState(t *testing.T) {
 	do(t, dir, "run", "p.yaml").want(t, 0, "complete")
 	expect(t, dir, slowWant(t))
 }
+
+// Two sinks, or two pipelines, at one place would lose lines.
+func TestOnePlaceForTwoSinks(t *testing.T) {
+	for _, second := range []string{"out", "./out/", "../DIR/out/", "out/part-0000-00000000.ndjson"} {
+		dir := project(t, countPipeline)
+		second = strings.Replace(second, "DIR", filepath.Base(dir), 1)
+		if second == "out" {
+			second = dir + "/out/"
+		}
+		change(t, dir, "    path: out/\n", "    path: out/\n  - id: more\n    sink: file\n    path: "+second+"\n    from: count\n")
+		do(t, dir, "lint", "p.yaml").want(t, 2, "p.yaml:")
+	}
+	dir := project(t, slowPipeline)
+	c, _ := background(t, dir)
+	b, err := os.ReadFile(filepath.Join(dir, "p.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "q.yaml", strings.Replace(string(b), "name: slow", "name: other", 1))
+	do(t, dir, "run", "q.yaml").want(t, 2, "not this job's")
+	if err := c.Wait(); err != nil {
+		t.Errorf("the first: %v", err)
+	}
+	expect(t, dir, slowWant(t))
+}
+
+func TestStdoutThatTakesNoMoreEndsTheRun(t *testing.T) {
+	dir := project(t, strings.Replace(countPipeline, "    sink: file\n    path: out/\n", "    sink: stdout\n", 1))
+	text, _ := numbered(3000, 7)
+	write(t, dir, "in.txt", text)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here")
+	}
+	defer full.Close()
+	c := command(dir, "run", "p.yaml")
+	var errs strings.Builder
+	c.Stdout, c.Stderr = full, &errs
+	_ = c.Run()
+	if c.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "standard output takes no more") || strings.Contains(errs.String(), "starting again") {
+		t.Errorf("exit %d: %s", c.ProcessState.ExitCode(), errs.String())
+	}
+}

@@ -61,7 +61,7 @@ type planPoint struct {
 var modeNames = map[task.Mode]string{task.Forward: "one to one", task.ByKey: "by key", task.BySplit: "by split"}
 
 func explain(g *operators.Graph) plan {
-	jp := job.NewPlan(g)
+	jp := job.NewPlan(job.Clamp(g, nil))
 	p := plan{Name: g.Name, Tasks: jp.Tasks()}
 	for _, v := range jp.Vertices {
 		pv := planVertex{ID: v.ID, Parallelism: v.Parallelism}

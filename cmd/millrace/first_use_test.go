@@ -28,7 +28,7 @@ func TestRunThenAgainThenFresh(t *testing.T) {
 	do(t, dir, "run", "p.yaml").want(t, 0, "already complete")
 	expect(t, dir, want)
 	// Published output stays, so a fresh run must not write over it.
-	do(t, dir, "run", "--fresh", "p.yaml").want(t, 1, "not this job's", "out", "state is as it was")
+	do(t, dir, "run", "--fresh", "p.yaml").want(t, 2, "not this job's", "out", "state is as it was")
 	do(t, dir, "run", "p.yaml").want(t, 0, "already complete")
 	expect(t, dir, want)
 	if err := os.RemoveAll(filepath.Join(dir, "out")); err != nil {
@@ -110,7 +110,7 @@ func TestMissingModuleSaysHowToBuildIt(t *testing.T) {
 
 func TestMissingAndEmptyInput(t *testing.T) {
 	dir := project(t, countPipeline)
-	do(t, dir, "run", "p.yaml").want(t, 1, "in.txt")
+	do(t, dir, "run", "p.yaml").want(t, 2, "in.txt")
 	write(t, dir, "in.txt", "")
 	do(t, dir, "run", "p.yaml").want(t, 0, "nothing was read")
 }

@@ -98,7 +98,7 @@ const bounce = 200 * time.Millisecond
 // attend deploys, passes signals on and waits for the end. sig is the signal that stopped it.
 func attend(ctx context.Context, w worker.Worker, d worker.Deploy, t *talk) (res job.Result, sig os.Signal, err error) {
 	sigs := make(chan os.Signal, 4)
-	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(sigs)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -141,8 +141,11 @@ func attend(ctx context.Context, w worker.Worker, d worker.Deploy, t *talk) (res
 
 func signalled(sig os.Signal, res job.Result, err error) error {
 	x := &exitError{code: exitInterrupted, kind: "stopped", data: res, err: errors.New("")}
-	if sig == syscall.SIGTERM {
+	switch sig {
+	case syscall.SIGTERM:
 		x.code = exitTerminated
+	case syscall.SIGHUP:
+		x.code = exitHungUp
 	}
 	if err != nil {
 		x.err = err

@@ -173,20 +173,32 @@ func (a *attempt) count(id string, x any) {
 	}
 }
 
+func (a *attempt) log() *slog.Logger {
+	if l := a.job.opts.Log; l != nil {
+		return l
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
 // context is what task i's operator of a node gets.
 func (a *attempt) context(n *operators.Node, i int) *operators.Context {
 	g := a.job.opts.Graph
-	log := a.job.opts.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	dir := a.job.opts.StateDir
 	return &operators.Context{Job: g.Name, Operator: n.ID, Task: i, Parallelism: n.Parallelism,
-		Range: state.TaskRange(i, n.Parallelism), Hasher: state.Hasher{Seed: a.seed}, Clock: a.job.opts.Clock, Log: log,
+		Range: state.TaskRange(i, n.Parallelism), Hasher: state.Hasher{Seed: a.seed}, Clock: a.job.opts.Clock, Log: a.log(),
 		WorkDir: filepath.Join(dir, "work", n.ID, fmt.Sprint(i)), StageDir: filepath.Join(dir, "stage", n.ID),
 		Objects: a.job.store, Budget: a.job.budget(n), StateKind: g.StateKind, Batch: g.BatchMax,
 		Restored: a.restoredOf(n.ID), Withdraw: a.from != nil && a.from.ID == a.job.opts.Restore, Group: a.groups[n.ID],
 		Describe: a.describer(n), Crash: crashpoint.Hit}
+}
+
+// restoredSplits is how many splits the checkpoint has of a source, 0: none.
+func (a *attempt) restoredSplits(source string) int {
+	n := 0
+	for _, s := range a.restoredOf(source) {
+		n += len(s.Splits)
+	}
+	return n
 }
 
 func (a *attempt) restoredOf(operator string) []checkpoint.OperatorSnapshot {

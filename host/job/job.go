@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/millrace-io/millrace/operators/connect"
 	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/state"
+	"github.com/millrace-io/millrace/state/coldpebble"
 )
 
 // Job is one pipeline, over as many attempts as it takes.
@@ -200,18 +202,30 @@ func retryable(err error) bool {
 	if errors.As(err, &damaged) {
 		return false
 	}
-	for _, permanent := range []error{operators.ErrNotOurs, operators.ErrOutputLost, operators.ErrInputChanged, syscall.EPIPE} {
+	for _, permanent := range []error{operators.ErrNotOurs, operators.ErrOutputLost, operators.ErrInputChanged, operators.ErrStdout} {
 		if errors.Is(err, permanent) {
 			return false
 		}
 	}
 	var record *operators.RecordError
+	var source *task.SourceError
+	if errors.As(err, &source) && !fromSystem(source.Err) {
+		return false
+	}
 	return !errors.As(err, &record)
+}
+
+// fromSystem says that an error came from disk or network, which may do better another time, and not from
+// what the input holds.
+func fromSystem(err error) bool {
+	var errno syscall.Errno
+	var network net.Error
+	return errors.As(err, &errno) || errors.As(err, &network)
 }
 
 // attempt starts the tasks from the newest checkpoint and drives them to an end.
 func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress bool, err error) {
-	a := &attempt{job: j, counted: map[string][]operators.Counted{}, readers: map[string][]operators.Source{}, nodes: j.plan.nodes, events: make(chan task.Event, 1024)}
+	a := &attempt{job: j, counted: map[string][]operators.Counted{}, readers: map[string][]operators.Source{}, events: make(chan task.Event, 1024)}
 	if err := j.load(ctx, a); err != nil {
 		return nil, false, err
 	}
@@ -234,6 +248,9 @@ func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress b
 		}
 		return &checkpoint.JobDone{ID: a.from.ID, Finished: true}, false, nil
 	}
+	j.smallMemory()
+	a.cold = coldpebble.New(filepath.Join(j.opts.StateDir, "work", "pebble"), coldpebble.Options{Log: a.log()})
+	defer a.cold.Close()
 	if err := a.build(); err != nil {
 		return nil, false, err
 	}
@@ -264,6 +281,10 @@ func (j *Job) coordinator(a *attempt) checkpoint.CoordinatorOptions {
 
 // load finds the checkpoint to start from.
 func (j *Job) load(ctx context.Context, a *attempt) error {
+	defer func() {
+		j.plan = NewPlan(Clamp(j.opts.Graph, a.restoredSplits))
+		a.nodes = j.plan.nodes
+	}()
 	digest, _, err := j.store.Put(ctx, j.opts.Graph.Text) // first: a damaged copy of it is repaired by this
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/millrace-io/millrace/operators"
 )
@@ -45,4 +46,20 @@ func (j *Job) budget(n *operators.Node) int64 {
 		}
 	}
 	return j.opts.Graph.MemoryBytes * 3 / 4 / int64(max(1, tasks))
+}
+
+// leastBudget is the memory per task with state below which most of the work is moving state to and from disk.
+const leastBudget = 4 << 20
+
+// smallMemory notes a budget that will make the pipeline slow.
+func (j *Job) smallMemory() {
+	for _, n := range j.opts.Graph.Nodes {
+		if n.Guest == nil || n.Guest.Fn == nil || len(n.Guest.Fn.States)+len(n.Guest.Fn.Timers) == 0 || j.opts.Graph.StateKind == "memory" {
+			continue
+		}
+		if b := j.budget(n); b < leastBudget && !j.hasRun() {
+			j.note(fmt.Sprintf("memory leaves %d KiB for the state of each task of %s; below %d MiB it will be slow once state outgrows it", b>>10, n.ID, leastBudget>>20))
+			return
+		}
+	}
 }

@@ -178,6 +178,10 @@ func (j *Job) silence(s *Stats) []string {
 		if late == 0 || n.Source.Time == nil {
 			continue
 		}
+		if days := s.Total(n.ID, operators.CounterDelay) / 86_400_000; days > 366 {
+			out = append(out, fmt.Sprintf("%d of %d records of %s came behind its watermark, the farthest by %d days: look at the time field and its unit", late, s.Read, n.ID, days))
+			continue
+		}
 		wanted := time.Duration(s.Total(n.ID, operators.CounterDelay)) * time.Millisecond
 		text := fmt.Sprintf("%d of %d records of %s came behind its watermark; out_of_orderness is %v, ", late, s.Read, n.ID, short(n.Source.Time.OutOfOrderness))
 		if wanted > n.Source.Time.OutOfOrderness {

@@ -412,7 +412,7 @@ func (t *Task) poll() (worked bool, err error) {
 	b.Reset()
 	st, err := t.cfg.Source.Poll(b, t.cfg.Batch)
 	if err != nil {
-		return false, fmt.Errorf("source %s: %w", t.cfg.ID.Vertex, err)
+		return false, &SourceError{Source: t.cfg.ID.Vertex, Err: err}
 	}
 	if t.intake != nil {
 		t.intake.End(b)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/guestop"
 )
 
@@ -74,7 +76,7 @@ func Classify(err error) ErrorKind {
 		return KindLocked
 	case errors.As(err, &damaged):
 		return KindDamaged
-	case errors.Is(err, job.ErrUnfit), errors.As(err, &orphans), errors.Is(err, checkpoint.ErrOtherJob), errors.Is(err, checkpoint.ErrInvalid), isRefused(err):
+	case errors.Is(err, job.ErrUnfit), errors.As(err, &orphans), errors.Is(err, checkpoint.ErrOtherJob), errors.Is(err, checkpoint.ErrInvalid), isRefused(err), unusable(err):
 		return KindRefused
 	case guestop.IsGuestFault(err):
 		return KindGuest
@@ -110,4 +112,15 @@ func (w *wire) receive() (message, error) {
 		return m, fmt.Errorf("worker wire: %w", err)
 	}
 	return m, nil
+}
+
+// unusable says that input or output are not what the pipeline needs: no record was harmed, another attempt
+// would not help.
+func unusable(err error) bool {
+	for _, e := range []error{fs.ErrNotExist, operators.ErrNotOurs, operators.ErrOutputLost, operators.ErrInputChanged} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }

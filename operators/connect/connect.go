@@ -84,3 +84,16 @@ func Published(n *operators.Node) (path string, err error) {
 	}
 	return file.Published(n)
 }
+
+// Splits is how many splits a source will have at a first start; 0: as many as it has tasks, or unknown.
+func Splits(n *operators.Node) int {
+	switch n.Source.Connector {
+	case "stdin", "tcp":
+		return 1
+	case "file":
+		return file.Splits(n)
+	case "generator":
+		return n.Source.Generator.Splits
+	}
+	return 0
+}

@@ -13,6 +13,7 @@ import (
 type disk interface {
 	// openAt opens a file for writing, made if it is not there, cut or refused so that it has size bytes.
 	openAt(path string, size int64) (writeFile, error)
+	// rename fails with fs.ErrExist if there is something at to.
 	rename(from, to string) error
 	remove(path string) error
 	mkdir(path string) error
@@ -45,7 +46,7 @@ func (osDisk) openAt(path string, size int64) (writeFile, error) {
 	return nil, err
 }
 
-func (osDisk) rename(from, to string) error          { return os.Rename(from, to) }
+func (osDisk) rename(from, to string) error          { return renameNew(from, to) }
 func (osDisk) remove(path string) error              { return os.Remove(path) }
 func (osDisk) mkdir(path string) error               { return os.MkdirAll(path, 0o755) }
 func (osDisk) stat(path string) (os.FileInfo, error) { return os.Lstat(path) }

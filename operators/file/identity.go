@@ -70,7 +70,7 @@ func openInput(path, name string) (*os.File, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("input %s: there is no such file (looked for %s)", name, path)
+			return nil, fmt.Errorf("input %s: there is no such file: %w", name, err)
 		}
 		return nil, fmt.Errorf("input %s: %w", name, err)
 	}

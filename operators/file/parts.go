@@ -232,7 +232,8 @@ func (p *parts) publish(id checkpoint.ID) error {
 		if len(done) > 0 {
 			p.sink.ctx.Crash(crashpoint.BetweenRenames)
 		}
-		if err := p.sink.disk.rename(filepath.Join(p.stage, f.name), filepath.Join(p.folder, f.name)); err != nil {
+		final := filepath.Join(p.folder, f.name)
+		if err := notOurs(p.sink.disk.rename(filepath.Join(p.stage, f.name), final), final); err != nil {
 			return err
 		}
 		f.renamed = true

@@ -150,7 +150,7 @@ func (o *single) publish(id checkpoint.ID) error {
 	if o.done || o.ends == 0 || id < o.ends {
 		return nil
 	}
-	if err := o.sink.disk.rename(o.stage, o.final); err != nil {
+	if err := notOurs(o.sink.disk.rename(o.stage, o.final), o.final); err != nil {
 		return err
 	}
 	o.done = true

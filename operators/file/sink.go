@@ -199,7 +199,7 @@ func (s *Sink) republish(dir string, f checkpoint.StagedFile, final string) erro
 		if _, err := s.disk.stat(final); err == nil {
 			return fmt.Errorf("%w: %s is there, and its content is still staged as %s", operators.ErrNotOurs, final, staged)
 		}
-		return s.disk.rename(staged, final)
+		return notOurs(s.disk.rename(staged, final), final)
 	}
 	st, err := s.disk.stat(final)
 	if err != nil && filepath.Clean(f.Final) != filepath.Clean(final) {

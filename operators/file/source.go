@@ -445,3 +445,12 @@ func (r *lineSplit) read(b *abi.Batch, max int) (bool, error) {
 
 func (r *lineSplit) offset() int64 { return r.lines.offset() }
 func (r *lineSplit) close() error  { return nil }
+
+// Splits is the number of files that a source node's paths name now; 0 if that can't be told.
+func Splits(n *operators.Node) int {
+	names, err := expand(n.Source.File.Dir, n.Source.File.Paths)
+	if err != nil {
+		return 0
+	}
+	return len(names)
+}

@@ -41,19 +41,42 @@ func (b *builder) deadLetters(order []*item) {
 	}
 }
 
-// samePaths refuses two sinks that would write to one place.
+// samePaths refuses two sinks that would write to one place, however it is spelled, and one that would write
+// into another's folder of parts.
 func (b *builder) samePaths() {
-	first := map[string]*operators.Node{}
+	place := func(n *operators.Node) string {
+		p := n.Sink.Path
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(b.opts.Dir, p)
+		}
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
+			p = filepath.Join(dir, filepath.Base(p))
+		}
+		return filepath.Clean(p)
+	}
+	var sinks []*operators.Node
+	stdin := 0
 	for _, n := range b.g.Nodes {
+		if n.Source != nil && n.Source.Connector == "stdin" {
+			if stdin != 0 {
+				b.problem(n.Line, "", fmt.Sprintf("standard input is already read by the source in line %d", stdin), "read it once, and read that operator twice")
+			}
+			stdin = n.Line
+		}
 		if n.Sink == nil || n.Sink.Path == "" {
 			continue
 		}
-		p := filepath.Clean(n.Sink.Path)
-		if other := first[p]; other != nil {
-			b.problem(n.Line, "", fmt.Sprintf("%q is already written by the sink in line %d", n.Sink.Path, other.Line), "")
-			continue
+		p := place(n)
+		for _, other := range sinks {
+			o := place(other)
+			switch {
+			case p == o:
+				b.problem(n.Line, "", fmt.Sprintf("%q is already written by the sink in line %d", n.Sink.Path, other.Line), "")
+			case !other.Sink.Single && filepath.Dir(p) == o && n.Sink.Single, !n.Sink.Single && filepath.Dir(o) == p && other.Sink.Single:
+				b.problem(n.Line, "", fmt.Sprintf("%q and the sink in line %d write into one folder", n.Sink.Path, other.Line), "give each a folder of its own")
+			}
 		}
-		first[p] = n
+		sinks = append(sinks, n)
 	}
 }
 

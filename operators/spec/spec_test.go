@@ -147,7 +147,7 @@ var problemCases = []struct {
 	{"no unit", "name: p\nlinger: 5\noperators: [{id: a, source: stdin}, {id: o, sink: stdout}]\n", 2, "add a unit"},
 	{"negative size", "name: p\nmemory: \"-1MiB\"\noperators: [{id: a, source: stdin}, {id: o, sink: stdout}]\n", 2, "is negative"},
 	{"huge size", "name: p\nmemory: 99999999999999TiB\noperators: [{id: a, source: stdin}, {id: o, sink: stdout}]\n", 2, "too large"},
-	{"parallelism", "name: p\nparallelism: 65537\noperators: [{id: a, source: stdin}, {id: o, sink: stdout}]\n", 2, "expected 1 to 65536"},
+	{"parallelism", "name: p\nparallelism: 65537\noperators: [{id: a, source: stdin}, {id: o, sink: stdout}]\n", 2, "expected 1 to 512"},
 	{"zero parallelism", "name: p\nparallelism: 0\noperators: [{id: a, source: stdin}, {id: o, sink: stdout}]\n", 2, "out of range"},
 	{"anchor", "name: &n p\noperators: [{id: *n, source: stdin}]\n", 1, "anchors and aliases"},
 	{"tag", "name: !!binary cA==\noperators: [{id: a, source: stdin}]\n", 1, "tag"},

@@ -3,7 +3,6 @@ package spec
 import (
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/operators/format"
-	"github.com/millrace-io/millrace/state"
 )
 
 // kind is the kind of a value in a pipeline file.
@@ -81,7 +80,7 @@ const (
 	maxDepth     = 64
 	maxBytes     = 1 << 20
 	maxOperators = 1000
-	maxParall    = state.Slots
+	maxParall    = 512 // tasks of an operator: each has buffers and a guest instance
 )
 
 var policies = []string{"stop", "skip", "dead_letter"}

@@ -43,7 +43,7 @@ func (s *Sink) Batch(_ int, b *abi.Batch, _ operators.Collector) (err error) {
 		return nil
 	}
 	if _, err := s.w.Write(s.buf); err != nil {
-		return fmt.Errorf("sink %q: %w", s.ctx.Operator, operators.DiskError(err))
+		return fmt.Errorf("sink %q: %w: %w", s.ctx.Operator, operators.ErrStdout, err)
 	}
 	s.n += int64(b.Len())
 	return nil

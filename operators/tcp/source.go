@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"time"
 
@@ -39,7 +40,7 @@ func NewSource(n *operators.Node, d Dialer) *Source {
 		if connected {
 			return nil, io.EOF
 		}
-		c, err := dial(ctx, d, addr)
+		c, err := dial(ctx, d, addr, n.ID)
 		if err != nil {
 			return nil, fmt.Errorf("source %q: %w", n.ID, err)
 		}
@@ -49,7 +50,7 @@ func NewSource(n *operators.Node, d Dialer) *Source {
 	return &Source{operators.NewLineStream(n, "tcp "+addr, open), cancel}
 }
 
-func dial(ctx context.Context, d Dialer, addr string) (net.Conn, error) {
+func dial(ctx context.Context, d Dialer, addr, source string) (net.Conn, error) {
 	pause := firstPause
 	for i := 1; ; i++ {
 		c, err := d.DialContext(ctx, "tcp", addr)
@@ -58,6 +59,9 @@ func dial(ctx context.Context, d Dialer, addr string) (net.Conn, error) {
 		}
 		if i == attempts || ctx.Err() != nil {
 			return nil, fmt.Errorf("connecting to %s failed %d times (the source connects; `nc -lk` listens): %w", addr, i, err)
+		}
+		if i == 1 {
+			slog.Warn("connecting failed, trying again", "source", source, "address", addr, "error", err)
 		}
 		select {
 		case <-ctx.Done():
