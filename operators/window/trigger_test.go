@@ -124,3 +124,35 @@ func TestContents(t *testing.T) {
 		t.Errorf("evicted: %v", got)
 	}
 }
+
+// TestTimeoutClearTakesTheEndBack: as in Flink, until the next record.
+func TestTimeoutClearTakesTheEndBack(t *testing.T) {
+	w := tumbling(func(w *operators.WindowNode) { w.Trigger.Timeout, w.Trigger.TimeoutClear = 20, true })
+	p := script(t, w).at(1)
+	p.clock(20)
+	p.wm(9).want([]string{"[0,10)=1"})
+	p = script(t, w).at(1)
+	p.clock(20)
+	p.at(2).wm(9).want([]string{"[0,10)=1", "[0,10)=2"})
+}
+
+// TestResultsComeBeforeTheMark: what a mark makes due comes before it, also within the batch that began the
+// window.
+func TestResultsComeBeforeTheMark(t *testing.T) {
+	for _, s := range append(slices.Clone(shuffleShapes), operators.WindowShape{Type: operators.WindowSliding, Size: 9, Slide: 3}) {
+		w := counted(s)
+		x := newWorld(t, w, "memory", 1)
+		x.run([]step{at(14, 1), {kind: 'w', wm: 40}, at(54, 1)}, 1024, nil)
+		c := x.tasks[0].Output(0)
+		late := 0
+		for i, r := range c.Records {
+			if r.Time <= 40 && i >= c.Marks[0].Records {
+				late++
+			}
+		}
+		if c.Marks[0].Watermark != 40 || late > 0 || c.Marks[0].Records == 0 && s.Slide != 10 {
+			t.Errorf("%+v: %d results before the mark, %d behind it, marks %v", s, c.Marks[0].Records, late, c.Marks)
+		}
+		x.close()
+	}
+}
