@@ -112,7 +112,9 @@ func parallel(p int) func(string) string {
 	if p == 1 {
 		return nil
 	}
-	return func(s string) string { return strings.Replace(s, "operators:", fmt.Sprintf("parallelism: %d\noperators:", p), 1) }
+	return func(s string) string {
+		return strings.Replace(s, "operators:", fmt.Sprintf("parallelism: %d\noperators:", p), 1)
+	}
 }
 
 func TestExamplesGiveTheirGoldenOutput(t *testing.T) {

@@ -43,7 +43,6 @@ var outsideRecords = map[string]bool{"next-ahead": true, "lying-output": true}
 type victim struct {
 	run   *Run
 	world *World
-	last  atomic.Int64 // ns of the last poll
 	worst atomic.Int64
 }
 
