@@ -310,7 +310,10 @@ func (o *Op) Stats() (Stats, state.Stats) {
 // Counters implements operators.Counted.
 func (o *Op) Counters() map[string]int64 {
 	s, held := o.Stats()
-	return map[string]int64{"in": s.In, "late": s.Late, "results": s.Fired, "timers": held.Timers + int64(o.index.n),
+	if o.index != nil {
+		held.Timers += int64(o.index.n)
+	}
+	return map[string]int64{"in": s.In, "late": s.Late, "results": s.Fired, "timers": held.Timers,
 		"state entries": held.Entries, "state bytes in memory": held.MemBytes, "state bytes in files": held.ColdBytes}
 }
 
