@@ -97,3 +97,46 @@ func BenchmarkSliding(b *testing.B) {
 func BenchmarkSession(b *testing.B) {
 	benchWindow(b, operators.WindowShape{Type: operators.WindowSession, Gap: 5000}, 100_000, "memory")
 }
+
+// TestAllocations: what a record, its window and its result cost allocates nothing, once memory has grown.
+func TestAllocations(t *testing.T) {
+	for _, s := range []operators.WindowShape{{Type: operators.WindowTumbling, Size: 1000}, {Type: operators.WindowSliding, Size: 3000, Slide: 500}, {Type: operators.WindowSession, Gap: 700}} {
+		w := node(s, statsOf()...)
+		ctx := operatortest.Context(t, "w", "")
+		ctx.Objects = operatortest.Objects(t)
+		o := New(Config{Node: &operators.Node{ID: "w", Window: w}, OpenKeyed: operatortest.OpenKeyed})
+		if err := o.Open(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var row abi.RowBuilder
+		row.Reset(len(testFields))
+		row.SetInt64(0, 5)
+		in := benchInput(1<<16, 2000, ctx.Hasher.Hash)
+		var b abi.Batch
+		out, i := &dropAll{}, 0
+		one := func() {
+			x := in[i]
+			i++
+			b.Reset()
+			for j := range x.Off {
+				b.Append(&abi.Record{Time: x.Frame(j).Time(), Key: x.Frame(j).Key(), Value: row.Bytes()})
+			}
+			b.Hash, b.Marks = append(b.Hash, x.Hash...), append(b.Marks, x.Marks...)
+			if err := o.Batch(0, &b, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 128 {
+			one()
+		}
+		if n := testing.AllocsPerRun(100, one); n > 1 { // the log of changes grows now and then
+			t.Errorf("%s: %v allocations per batch of 256 records, expected none", s.Type, n)
+		}
+		if out.n == 0 {
+			t.Errorf("%s: no results", s.Type)
+		}
+		if err := o.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
