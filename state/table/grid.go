@@ -28,6 +28,7 @@ const (
 type grid struct {
 	p      unsafe.Pointer
 	mem    []byte
+	warm   *warmer // nil: mem has its pages
 	stride uintptr
 	cap    uint64 // homes
 	mul    uint64 // home(x) = high word of x * mul
@@ -35,18 +36,30 @@ type grid struct {
 	last   uint64 // the highest relative hash
 }
 
-func newGrid(homes uint64, stride uintptr, width uint64) (grid, error) {
+// newGrid maps an empty grid; one to grow to gets its huge pages while it is filled.
+func newGrid(homes uint64, stride uintptr, width uint64, growing bool) (g grid, err error) {
 	pad := uint64(1024)
 	if homes >= 1<<18 {
 		pad = 4096
 	}
-	g := grid{stride: stride, cap: homes, mul: scale(homes, width), slots: int(homes + pad), last: width<<48 - 1}
-	mem, err := mapMemory((g.slots + 1) * int(stride))
+	g = grid{stride: stride, cap: homes, mul: scale(homes, width), slots: int(homes + pad), last: width<<48 - 1}
+	if n := (g.slots + 1) * int(stride); growing {
+		g.mem, g.warm, err = mapGrowing(n)
+	} else {
+		g.mem, err = mapMemory(n)
+	}
 	if err != nil {
 		return grid{}, err
 	}
-	g.mem, g.p = mem, unsafe.Pointer(unsafe.SliceData(mem))
+	g.p = unsafe.Pointer(unsafe.SliceData(g.mem))
 	return g, nil
+}
+
+// free gives the memory back.
+func (g *grid) free() {
+	g.warm.wait()
+	unmapMemory(g.mem)
+	*g = grid{}
 }
 
 // scale is the factor that maps hashes of so many slots to n places: place = high word of (x * factor).

@@ -10,8 +10,9 @@ import (
 // Positions moved per insert at least, and per GrowStep: few, since the pages of the larger grid are
 // touched for the first time, which may cost more than the move.
 const (
-	growPerInsert = 3
+	growPerInsert = 5
 	growPerStep   = 512
+	growPiece     = 64 // moved at once: a piece ends at an empty position, so small ones would be twice as long
 )
 
 // maxLoad is how many entries a grid takes before it grows (3/4), fullLoad if it must not (4/5).
@@ -74,7 +75,9 @@ func (t *Table) canGrow() bool {
 // growStep starts growth when it is time and moves a piece of what is under way.
 func (t *Table) growStep() error {
 	if t.moving {
-		t.move(t.pace)
+		if t.owed += t.pace; t.owed >= growPiece {
+			t.owed -= t.move(growPiece)
+		}
 		return nil
 	}
 	if t.n < maxLoad(t.cur.cap) || !t.canGrow() && t.n < int(t.cur.cap/10*9) {
@@ -88,12 +91,15 @@ func (t *Table) startGrow() error {
 	if homes <= t.cur.cap { // over the limit rather than overflow
 		homes = min(t.cur.cap*2, maxHomes)
 	}
-	g, err := newGrid(homes, stride, t.width)
+	g, err := newGrid(homes, stride, t.width, true)
 	if err != nil {
 		return err
 	}
+	if t.cur.warm != nil {
+		t.cur.warm.stop.Store(true)
+	}
 	t.old, t.cur = t.cur, g
-	t.moving, t.split, t.oldAt, t.freed = true, 0, 0, 0
+	t.moving, t.split, t.oldAt, t.freed, t.owed = true, 0, 0, 0, 0
 	// Done when half of the new places are taken, be the new grid only a little larger.
 	t.pace = max(growPerInsert, 2*t.old.slots/max(fullLoad(homes)-t.n, 1)+1)
 	return nil
@@ -122,10 +128,11 @@ func (t *Table) GrowStep() {
 	}
 }
 
-// move moves the entries of at least n positions, up to an empty one.
-func (t *Table) move(n int) {
+// move moves the entries of at least n positions, up to an empty one, and returns of how many.
+func (t *Table) move(n int) int {
 	g := &t.old
-	i := t.oldAt
+	first := t.oldAt
+	i := first
 	end := i + n
 	e := g.at(i)
 	for ; i < g.slots; i++ {
@@ -145,16 +152,23 @@ func (t *Table) move(n int) {
 				t.moveEntry(e, *eHash(e))
 			}
 		}
-		unmapMemory(g.mem)
-		t.old, t.moving, t.freed = grid{}, false, 0
-		return
+		g.free()
+		t.moving, t.freed = false, 0
+		if t.cur.warm != nil {
+			t.cur.warm.finish(t.cur.mem)
+		}
+		return i - first
 	}
 	t.oldAt = i + 1
 	t.split = x
+	if w := t.cur.warm; w != nil {
+		w.filled.Store(int64(t.cur.home(x)) * int64(t.cur.stride))
+	}
 	if passed := t.oldAt * int(g.stride) / hugePage * hugePage; passed > t.freed {
 		dropPages(g.mem[t.freed:passed])
 		t.freed = passed
 	}
+	return t.oldAt - first
 }
 
 // moveEntry copies an entry to the new grid. Tombstones that the runs have are left behind.
@@ -194,11 +208,11 @@ func (t *Table) Reserve(entries int) error {
 		return nil
 	}
 	homes := min(uint64(entries)*3/2+firstHomes, maxHomes)
-	g, err := newGrid(homes, t.cur.stride, t.width)
+	g, err := newGrid(homes, t.cur.stride, t.width, false)
 	if err != nil {
 		return err
 	}
-	unmapMemory(t.cur.mem)
+	t.cur.free()
 	t.cur = g
 	return nil
 }

@@ -16,12 +16,18 @@ const (
 
 // mapMemory maps zeroed memory outside the Go heap, where the collector never looks.
 func mapMemory(n int) ([]byte, error) {
+	b, err := mapPlain(n)
+	if err == nil && n >= hugeFrom {
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // a hint
+	}
+	return b, err
+}
+
+// mapPlain maps memory with pages of the system's choice.
+func mapPlain(n int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("table: map %d bytes: %w", n, err)
-	}
-	if n >= hugeFrom {
-		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // a hint
 	}
 	return b, nil
 }

@@ -38,6 +38,7 @@ type Table struct {
 	oldAt  int // position in old behind which nothing has moved
 	freed  int // bytes of old given back
 	pace   int // positions moved per insert
+	owed   int // positions that inserts have to move, less than 0: moved in advance
 
 	n, tombs int
 	arena    arena
@@ -66,7 +67,7 @@ func New(r state.Range, limit int64) (*Table, error) {
 		return nil, fmt.Errorf("table: slots [%d, %d) are no range", r.Lo, r.Hi)
 	}
 	t := &Table{base: uint64(r.Lo) << 48, width: uint64(r.Hi - r.Lo), epoch: 1, limit: limit}
-	g, err := newGrid(firstHomes, minStride, t.width)
+	g, err := newGrid(firstHomes, minStride, t.width, false)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +77,11 @@ func New(r state.Range, limit int64) (*Table, error) {
 
 // Close frees all memory.
 func (t *Table) Close() {
-	unmapMemory(t.cur.mem)
-	unmapMemory(t.old.mem)
+	t.cur.free()
+	t.old.free()
 	t.arena.close()
 	t.snap.Free()
 	t.side.Free()
-	t.cur, t.old = grid{}, grid{}
 }
 
 // Len is the number of entries, tombstones included; Tombstones of those; Dirty of those written since
