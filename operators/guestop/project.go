@@ -24,7 +24,9 @@ func newProjection(from, to []abi.Field) (*projection, error) {
 	}
 	p := &projection{from: from, to: to, pick: make([]int, len(to))}
 	for i, f := range to {
-		j := slices.Index(from, f)
+		j := slices.IndexFunc(from, func(x abi.Field) bool {
+			return x.Name == f.Name && (x.Type == f.Type || x.Type == abi.TypeJSON && f.Type == abi.TypeString)
+		})
 		if j < 0 {
 			return nil, fmt.Errorf("the function wants field %s %s, the input has %v", f.Name, f.Type, from)
 		}

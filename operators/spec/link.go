@@ -331,7 +331,7 @@ func (b *builder) guestFlow(it *item, in []abi.Field, known, keyed bool) {
 			return
 		case i < 0:
 			b.problem(n.Line, it.path, fmt.Sprintf("function %q reads the field %q, the input has %s", g.Function, want.Name, schemaText(in)), nearest(want.Name, fieldNames(in)))
-		case in[i].Type != want.Type:
+		case in[i].Type != want.Type && !(in[i].Type == abi.TypeJSON && want.Type == abi.TypeString):
 			b.problem(n.Line, it.path, fmt.Sprintf("function %q reads the field %q as %s, the input has it as %s", g.Function, want.Name, want.Type, in[i].Type), "")
 		}
 	}

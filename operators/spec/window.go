@@ -228,8 +228,11 @@ func (b *builder) windowFlow(it *item, in []abi.Field, known, keyed bool) {
 	} else {
 		w.KeyFields = b.keyColumns(it)
 	}
-	n.Keyed, it.known = keyed, true
-	if !known {
+	n.Keyed, it.known = keyed, known
+	switch {
+	case !known && b.opts.Modules == nil: // a module would say
+		return
+	case !known:
 		b.problem(n.Line, it.path, "what the input's values hold is not known, so they can't be aggregated", "describe the function above it")
 		return
 	}

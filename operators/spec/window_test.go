@@ -120,3 +120,11 @@ func TestWindowProblems(t *testing.T) {
 		t.Errorf("no time: %v", ps)
 	}
 }
+
+// TestWindowBehindAnUnknownFunction: without modules what it gives is not known, and no problem.
+func TestWindowBehindAnUnknownFunction(t *testing.T) {
+	text := "name: p\noperators:\n  - {id: a, source: file, path: x, fields: {t: timestamp, v: int64}, time: {field: t}}\n  - {id: m, map: {module: m.wasm}}\n  - {id: w, window: {type: tumbling, size: 1m}, aggregates: {n: {sum: x}}}\n  - {id: o, sink: blackhole}\n"
+	if _, err := Parse("p.yaml", []byte(text), Options{}); err != nil {
+		t.Error(err)
+	}
+}
