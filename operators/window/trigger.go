@@ -81,12 +81,19 @@ func (o *Op) setEvery(off int, sp span, next int64) {
 	o.wake(next)
 }
 
+// setClock sets the next firing by EveryClock. By the clock's own windows it is as with setEvery, but a trigger
+// that only tells what changed keeps to multiples.
 func (o *Op) setClock(off int, sp span, next int64) {
 	if !o.event && next >= sp.last() {
-		next = never
+		if next = sp.last(); o.trig.IfChanged {
+			next = never
+		}
 	}
 	o.set(off, o.l.clocks, next)
 }
+
+// clockAtEnd says that EveryClock's next firing is the end's.
+func (o *Op) clockAtEnd(off int, sp span) bool { return !o.event && o.at(off, o.l.clocks) == sp.last() }
 
 // startTimeout begins to wait, unless the record fires the window, which ends waiting.
 func (o *Op) startTimeout(off int, fire bool) {
@@ -114,11 +121,12 @@ func (o *Op) disarm(off int) {
 	}
 }
 
-// timedOut is a time-out that clears the trigger. Without Every the end is taken back with it, until the next
-// record; without lateness the window then goes in silence. Flink does so.
-func (o *Op) timedOut(off int) {
+// timedOut is a time-out that clears the trigger. Without Every, or where its next firing is the end's, the end
+// is taken back with it, until the next record; without lateness the window then goes in silence. Flink does so.
+func (o *Op) timedOut(off int, sp span) {
+	end := o.trig.AtEnd && (o.trig.Every == 0 || o.at(off, o.l.every) == sp.last())
 	o.disarm(off)
-	if o.trig.AtEnd && o.trig.Every == 0 {
+	if end {
 		o.setFlags(off, o.flags(off)|flagEndDone|flagDisarmed)
 	}
 }
@@ -168,7 +176,7 @@ func (o *Op) windowDue(off int) (event, clock int64) {
 	if l.late > 0 {
 		event = min(event, o.at(off, l.late))
 	}
-	if l.clocks > 0 {
+	if l.clocks > 0 && !o.clockAtEnd(off, sp) {
 		clock = min(clock, o.at(off, l.clocks))
 	}
 	if l.timeout > 0 && o.at(off, l.timeout) != spent {
@@ -209,7 +217,7 @@ func (o *Op) fireWindow(d state.Domain, k state.Key, off int, at int64) (gone bo
 	if o.trig.Timeout > 0 && (any || over) { // a trigger with a time-out takes every timer for one
 		fire = !over || o.w.Lateness > 0 || o.flags(off)&flagDisarmed == 0
 		if o.trig.TimeoutClear {
-			o.timedOut(off)
+			o.timedOut(off, sp)
 		}
 	}
 	if fire {
@@ -242,6 +250,9 @@ func (o *Op) onEvent(off int, sp span, at int64) (fire, any bool) {
 		// without end and at the final watermark there is no last multiple
 		if !tr.IfChanged && !(o.endless && o.wm == abi.MaxWatermark) {
 			o.setEvery(off, sp, add(at, tr.Every))
+			if o.at(off, l.every) == sp.last() { // of a session that grew after it had fired: its new end is to come
+				o.setFlags(off, o.flags(off)&^flagEndDone)
+			}
 		}
 	}
 	return fire, any
@@ -250,7 +261,7 @@ func (o *Op) onEvent(off int, sp span, at int64) (fire, any bool) {
 // onClock handles the clock's timers of a window besides its end's.
 func (o *Op) onClock(off int, sp span, at int64) (fire, any bool) {
 	l, tr := o.l, &o.trig
-	if l.clocks > 0 && o.at(off, l.clocks) <= at {
+	if l.clocks > 0 && o.at(off, l.clocks) <= at && !o.clockAtEnd(off, sp) {
 		any = true
 		fire = o.flags(off)&flagChanged != 0 || !tr.IfChanged
 		o.set(off, l.clocks, never)
