@@ -62,6 +62,11 @@ func (o *Op) merge(k state.Key, off, n int, all span) error {
 	}
 	o.set(off, 0, all.start)
 	o.set(off, o.l.end, all.end)
+	for _, f := range [...]int{o.l.every, o.l.late} { // due before the key is stored, where they were done with
+		if f > 0 {
+			o.wake(o.at(off, f))
+		}
+	}
 	return nil
 }
 
