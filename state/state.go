@@ -50,6 +50,13 @@ type Value interface {
 	Store(p Pos, k Key, v []byte) error
 	// Remove clears the key's value; clearing an absent one is no error.
 	Remove(p Pos, k Key) error
+	// LoadCells is Load for a batch, into the cells of a block (abi.CellHeader): cell i is at i*stride and
+	// gets the value of key i, which pos[i] is the hint for, as Prefetch filled it. A value longer than the
+	// descriptor's MaxBytes is an error.
+	LoadCells(keys []Key, pos []Pos, cells []byte, stride int) error
+	// StoreCells is Store, or Remove, of the cells marked abi.CellChanged, in order; their lengths have
+	// been checked against stride. On error the cells before the one at fault are applied.
+	StoreCells(keys []Key, pos []Pos, cells []byte, stride int) error
 }
 
 // Restored is what a value state offers besides, to build something up from it.

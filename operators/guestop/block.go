@@ -3,7 +3,6 @@ package guestop
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/state"
@@ -199,24 +198,9 @@ func (k *block) writeCells(o *Op, in []byte, stateTab int) error {
 		p := &o.pre[i]
 		le.PutUint32(in[stateTab+8*i:], uint32(p.base))
 		le.PutUint32(in[stateTab+8*i+4:], uint32(p.stride))
-		at := p.base
-		for j := range k.keys {
-			v, ok, err := p.value.Load(p.pos[j], k.keys[j])
-			if err != nil {
-				return err
-			}
-			if len(v) > p.maxBytes {
-				return fmt.Errorf("a stored value has %d bytes, its state declares at most %d", len(v), p.maxBytes)
-			}
-			cell := in[at : at+p.stride]
-			le.PutUint32(cell, uint32(len(v)))
-			flags := uint32(0)
-			if ok {
-				flags = abi.CellPresent
-			}
-			le.PutUint32(cell[4:], flags)
-			copy(cell[abi.CellHeader:], v)
-			at += p.stride
+		n := len(k.keys)
+		if err := p.value.LoadCells(k.keys, p.pos[:n], in[p.base:p.base+n*p.stride], p.stride); err != nil {
+			return err
 		}
 	}
 	return nil

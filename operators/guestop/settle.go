@@ -113,21 +113,9 @@ func (o *Op) storeCells() error {
 	}
 	for i := range o.pre {
 		p := &o.pre[i]
-		at := p.base
-		for j := range o.blk.keys {
-			if flags := in[at+4]; flags&abi.CellChanged != 0 {
-				k := o.blk.keys[j]
-				if flags&abi.CellPresent != 0 {
-					n := int(le.Uint32(in[at:]))
-					err = p.value.Store(p.pos[j], k, in[at+abi.CellHeader:at+abi.CellHeader+n])
-				} else {
-					err = p.value.Remove(p.pos[j], k)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			at += p.stride
+		n := len(o.blk.keys)
+		if err := p.value.StoreCells(o.blk.keys, p.pos[:n], in[p.base:p.base+n*p.stride], p.stride); err != nil {
+			return err
 		}
 	}
 	return nil

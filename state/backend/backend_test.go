@@ -185,8 +185,12 @@ func (j *world) batch(keys int) {
 				pos[i] = state.Pos(j.rng.IntN(5000)) // wrong
 			}
 		}
-		for i, k := range ks {
-			j.touch(v, st, pos[i], k)
+		if j.rng.IntN(2) == 0 {
+			j.touchCells(v, st, pos, ks)
+		} else {
+			for i, k := range ks {
+				j.touch(v, st, pos[i], k)
+			}
 		}
 		j.step(t)
 	}
