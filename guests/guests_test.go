@@ -1,12 +1,15 @@
 package guests_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/guestop"
 )
 
 const day = 24 * 60 * 60 * 1000
@@ -95,6 +98,27 @@ func TestModulesGiveTheSameInEveryLanguageAndBatch(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestPanicSaysWhatAndWhere(t *testing.T) {
+	e := newEngine(t)
+	for language, path := range modules("effects") {
+		t.Run(language, func(t *testing.T) {
+			op, done := operatorWith(t, compile(t, e, path), "effects", &manualClock{now: 1}, operators.PolicyStop)
+			defer done()
+			var b abi.Batch
+			for i, v := range []string{"log before", "out x", "trap"} {
+				b.Append(&abi.Record{Key: []byte("k"), Value: []byte(v), Time: 1, Pos: abi.Position{Offset: uint64(i)}})
+			}
+			var f *guestop.Fault
+			if err := op.Batch(0, &b, &collected{}); !errors.As(err, &f) {
+				t.Fatalf("error %v", err)
+			}
+			if !strings.Contains(f.Stderr, "trap on demand") || language == "rust" && !strings.Contains(f.Stderr, "src/lib.rs:") {
+				t.Errorf("stderr %q", f.Stderr)
+			}
+		})
 	}
 }
 

@@ -139,7 +139,12 @@ func newEngine(t testing.TB) *engine.Engine {
 // operator opens a function of a module as an operator over memory state.
 func operator(t testing.TB, m guestop.Module, function string, clock operators.Clock) (op *guestop.Op, done func()) {
 	t.Helper()
-	node := &operators.GuestNode{Module: "module", Function: function, OnError: operators.ErrorPolicy{Policy: "skip"}, Clock: "event"}
+	return operatorWith(t, m, function, clock, operators.PolicySkip)
+}
+
+func operatorWith(t testing.TB, m guestop.Module, function string, clock operators.Clock, policy string) (op *guestop.Op, done func()) {
+	t.Helper()
+	node := &operators.GuestNode{Module: "module", Function: function, OnError: operators.ErrorPolicy{Policy: policy}, Clock: "event"}
 	node.Index = -1
 	for i, f := range m.Descriptor().Functions {
 		if f.Name == function {

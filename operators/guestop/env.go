@@ -1,6 +1,8 @@
 package guestop
 
 import (
+	"strings"
+
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/state"
 )
@@ -61,6 +63,20 @@ func (e *env) keep(b []byte) span {
 }
 
 func (e *env) bytes(s span) []byte { return e.arena[s.lo:s.hi:s.hi] }
+
+// lastWords adds what the record at fault logged as errors to the fault: with some SDKs a panic's message
+// and place. What the records before it logged, their new run logs again.
+func (e *env) lastWords(f *Fault) {
+	for _, l := range e.logs {
+		if l.record != f.Record || l.level < abi.LogError {
+			continue
+		}
+		if f.Stderr != "" && !strings.HasSuffix(f.Stderr, "\n") {
+			f.Stderr += "\n"
+		}
+		f.Stderr += string(e.bytes(l.span))
+	}
+}
 
 // rollback undoes everything since begin.
 func (e *env) rollback() error {
@@ -161,7 +177,11 @@ func (e *env) Log(record, level int, msg []byte) {
 	if len(msg) > abi.MaxLogLineBytes {
 		msg = msg[:abi.MaxLogLineBytes]
 	}
-	if len(e.logs) < abi.MaxLogLinesPerSec {
+	most := abi.MaxLogLinesPerSec
+	if level >= abi.LogError {
+		most *= 2 // room for last words
+	}
+	if len(e.logs) < most {
 		e.logs = append(e.logs, logLine{record, level, e.keep(msg)})
 	}
 }

@@ -129,6 +129,28 @@ func TestPolicyStopNamesTheRecordAndKeepsNothingOfIt(t *testing.T) {
 	}
 }
 
+// A guest that can say why it traps logs it; the record's debug lines and other records' lines stay out.
+func TestFaultHasTheLastWordsOfItsRecordOnly(t *testing.T) {
+	m := keyedCount()
+	m.user = func(c *fakeCall) *Fault {
+		v := string(c.frame.Value())
+		c.g.env.Log(c.i, abi.LogDebug, []byte("debug "+v))
+		for range abi.MaxLogLinesPerSec / 2 {
+			c.g.env.Log(c.i, abi.LogInfo, []byte("info "+v))
+		}
+		c.g.env.Log(c.i, abi.LogError, []byte("error "+v))
+		if v == "boom" {
+			return &Fault{Kind: FaultTrap, Message: "unreachable", Stderr: "printed"}
+		}
+		return nil
+	}
+	h, _ := open(t, m, operators.PolicyStop)
+	var f *Fault
+	if err := h.Op.Batch(0, stream("k=a", "k=b", "k=boom"), h); !errors.As(err, &f) || f.Stderr != "printed\nerror boom" {
+		t.Fatalf("error %v, stderr %q", err, f.Stderr)
+	}
+}
+
 // What the host does wrong inside a host call is laid to no record.
 func TestHostFailureFailsTheTask(t *testing.T) {
 	m := keyedCount()

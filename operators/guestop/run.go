@@ -143,6 +143,7 @@ func (o *Op) fault(k FaultKind, record int, format string, args ...any) *Fault {
 // discard undoes all effects of the call that faulted and makes the instance as new.
 func (o *Op) discard(f *Fault) error {
 	o.stats.Faults++
+	o.env.lastWords(f)
 	if err := o.env.rollback(); err != nil {
 		return fmt.Errorf("operator %s: undo after a fault: %w", o.ctx.Operator, err)
 	}
@@ -171,7 +172,7 @@ func (o *Op) policy(kind uint32, b *abi.Batch, i int, fault *Fault) error {
 	switch o.node.OnError.Policy {
 	case "skip":
 		o.stats.Skipped++
-		o.ctx.Log.Warn("record skipped", "operator", o.ctx.Operator, "position", where, "kind", string(fault.Kind), "error", fault.Message)
+		o.ctx.Log.Warn("record skipped", "operator", o.ctx.Operator, "position", where, "kind", string(fault.Kind), "error", fault.Message, "stderr", fault.Stderr)
 		return nil
 	case "dead_letter":
 		o.stats.Dead++

@@ -29,15 +29,15 @@ pub struct Ctx {
     kind: u32,
     i: u32,
     frame: *const u8,
-    out: *mut u8, // first output frame
-    cap: usize,
-    pos: usize,
+    at: *mut u8,  // where the next output frame goes
+    end: *mut u8, // of the output space
     frames: u32,
     dirty: u64, // slots with a pending value
     slots: Vec<Slot>,
     pending: Vec<u8>,
     mark: u32,
-    broken: bool, // never
+    broken: u32,  // never other than 0
+    out: *mut u8, // first output frame
     pub(crate) spill: Vec<u8>,
     pub(crate) scratch: Vec<u8>, // values of host calls
 }
@@ -51,15 +51,15 @@ impl Ctx {
             kind: 0,
             i: 0,
             frame: core::ptr::null(),
-            out: core::ptr::null_mut(),
-            cap: 0,
-            pos: 0,
+            at: core::ptr::null_mut(),
+            end: core::ptr::null_mut(),
             frames: 0,
             dirty: 0,
             slots: Vec::new(),
             pending: Vec::new(),
             mark: 0,
-            broken: false,
+            broken: 0,
+            out: core::ptr::null_mut(),
             spill: Vec::new(),
             scratch: Vec::new(),
         }
@@ -73,9 +73,9 @@ impl Ctx {
         let keys = self.word(abi::BLOCK_KEYS) as usize;
         self.keys = if keys == 0 { core::ptr::null() } else { block.add(keys) };
         self.kind = self.word(abi::BLOCK_KIND);
-        self.out = out.add(abi::OUT_HEADER);
-        self.cap = cap.saturating_sub(abi::OUT_HEADER);
-        self.pos = 0;
+        self.at = out.add(abi::OUT_HEADER);
+        self.end = out.add(cap.max(abi::OUT_HEADER));
+        self.out = self.at;
         self.frames = 0;
         self.dirty = 0;
         self.mark = 0;
@@ -103,7 +103,7 @@ impl Ctx {
     #[inline(always)]
     pub(crate) fn anchor(&mut self) {
         // Volatile, so that it is not known to be false.
-        if unsafe { core::ptr::read_volatile(&self.broken) } {
+        if unsafe { core::ptr::read_volatile(&self.broken) } != 0 {
             self.mend();
         }
     }
@@ -111,7 +111,7 @@ impl Ctx {
     #[cold]
     #[inline(never)]
     fn mend(&mut self) {
-        self.broken = false;
+        self.broken = 0;
     }
 
     #[inline(always)]
@@ -119,6 +119,17 @@ impl Ctx {
         self.i = i;
         let at = 4 * i as usize;
         self.frame = self.block.add(read!(u32, self.offsets, at) as usize);
+    }
+
+    /// Tells the compiler that the call is of records.
+    ///
+    /// # Safety
+    /// It is.
+    #[inline(always)]
+    pub(crate) unsafe fn assume_records(&self) {
+        if self.kind != abi::KIND_RECORDS {
+            core::hint::unreachable_unchecked();
+        }
     }
 
     /// The current key's index. Looked up where it is needed: functions without state never do.
@@ -155,8 +166,8 @@ impl Ctx {
 
     /// Drops what the record changed and tells the host.
     #[cold]
-    pub(crate) fn fail(&mut self, pos: usize, frames: u32, why: &Error) {
-        self.pos = pos;
+    pub(crate) fn fail(&mut self, at: *mut u8, frames: u32, why: &Error) {
+        self.at = at;
         self.frames = frames;
         self.dirty = 0;
         host::fail(why.message().as_bytes());
@@ -167,7 +178,7 @@ impl Ctx {
     pub(crate) unsafe fn leave(&self, out: *mut u8, consumed: u32) {
         let w = |at: usize, v: u32| (out.add(at) as *mut u32).write_unaligned(v.to_le());
         w(abi::OUT_CONSUMED, consumed);
-        w(abi::OUT_BYTES, self.pos as u32);
+        w(abi::OUT_BYTES, self.written() as u32);
         w(abi::OUT_FRAMES, self.frames);
         w(abi::OUT_FRAMES + 4, 0);
     }
@@ -176,17 +187,17 @@ impl Ctx {
 
     #[inline(always)]
     pub(crate) fn out_end(&mut self) -> *mut u8 {
-        unsafe { self.out.add(self.pos) }
+        self.at
     }
 
     #[inline(always)]
     pub(crate) fn space(&self) -> usize {
-        self.cap - self.pos
+        self.end as usize - self.at as usize
     }
 
     #[inline(always)]
     pub(crate) fn written(&self) -> usize {
-        self.pos
+        self.at as usize - self.out as usize
     }
 
     #[inline(always)]
@@ -196,14 +207,19 @@ impl Ctx {
 
     #[inline(always)]
     pub(crate) fn advance(&mut self, n: usize) {
-        self.pos += n;
+        self.at = unsafe { self.at.add(n) };
         self.frames += 1;
     }
 
     #[inline(always)]
     pub(crate) fn current<'a>(&self) -> Record<'a> {
         // The block lives for the whole call, and a context is only lent to callbacks.
-        unsafe { Record::at(self.frame) }
+        unsafe {
+            if self.frame.is_null() {
+                core::hint::unreachable_unchecked(); // else each slice of it is tested for null
+            }
+            Record::at(self.frame)
+        }
     }
 
     #[inline(always)]
@@ -257,7 +273,8 @@ impl Ctx {
         }
         let at = slot.pending_at as usize;
         slot.pending_len = v.len() as u32;
-        self.pending[at..at + v.len()].copy_from_slice(v);
+        let to = &mut self.pending[at..at + v.len()];
+        unsafe { emit::append_short(to.as_mut_ptr(), v) };
         self.dirty |= 1 << s;
         Ok(())
     }
@@ -348,9 +365,7 @@ impl Ctx {
     /// Writes a line to the operator's log: `ctx.log(Level::Info, format_args!("n = {n}"))`. Longer
     /// lines are cut at 1 KiB.
     pub fn log(&mut self, level: Level, text: fmt::Arguments<'_>) {
-        let mut line = Line { bytes: [0; abi::MAX_LOG_LINE_BYTES], len: 0 };
-        let _ = line.write_fmt(text);
-        host::log(level as u32, &line.bytes[..line.len]);
+        log(level, text);
     }
 
     /// Adds to a counter of the operator.
@@ -388,6 +403,13 @@ pub enum Level {
     Warn = abi::LOG_WARN,
     /// Wrong.
     Error = abi::LOG_ERROR,
+}
+
+/// Writes a line to the operator's log without allocating.
+pub(crate) fn log(level: Level, text: fmt::Arguments<'_>) {
+    let mut line = Line { bytes: [0; abi::MAX_LOG_LINE_BYTES], len: 0 };
+    let _ = line.write_fmt(text);
+    host::log(level as u32, &line.bytes[..line.len]);
 }
 
 struct Line {

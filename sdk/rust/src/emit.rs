@@ -21,6 +21,7 @@ pub struct Emit<'c> {
     op: Op,
     time: i64,
     key: Option<&'c [u8]>,
+    own_key: bool, // key is the current record's
     headers: &'c [(&'c [u8], Option<&'c [u8]>)],
 }
 
@@ -29,7 +30,7 @@ impl<'c> Emit<'c> {
     pub(crate) fn new(ctx: &'c mut Ctx) -> Self {
         let rec = ctx.current();
         let time = ctx.output_time(&rec);
-        Emit { output: 0, op: Op::Insert, time, key: rec.key(), headers: &[], ctx }
+        Emit { output: 0, op: Op::Insert, time, key: rec.key(), own_key: true, headers: &[], ctx }
     }
 
     /// To a side output.
@@ -43,6 +44,7 @@ impl<'c> Emit<'c> {
     #[inline(always)]
     pub fn key(mut self, key: impl IntoKey<'c>) -> Self {
         self.key = key.into_key();
+        self.own_key = false;
         self
     }
 
@@ -75,40 +77,50 @@ impl<'c> Emit<'c> {
     /// Writes the output with these pieces, one after the other, as value.
     #[inline(always)]
     pub fn parts(self, pieces: &[&[u8]]) -> Result<()> {
-        let key = self.key.unwrap_or(&[]);
+        if !self.headers.is_empty() {
+            return self.parts_and_headers(pieces);
+        }
+        let rec = self.ctx.current();
+        let (key_flag, key) = match self.key {
+            _ if self.own_key => (rec.flags() & abi::FLAG_KEY, rec.key_bytes()),
+            Some(k) => (abi::FLAG_KEY, k),
+            None => (0, &[][..]),
+        };
         let value_len = pieces.iter().map(|p| p.len()).sum::<usize>();
         let size = abi::FRAME_HEADER + key.len() + value_len;
-        if size > self.ctx.space() || !self.headers.is_empty() {
-            return self.slow_parts(pieces);
+        let flags = abi::FLAG_VALUE | key_flag;
+        let first = size as u64 | (flags as u64) << 32 | (self.op as u64) << 40 | (self.output as u64) << 48;
+        let lengths = key.len() as u64 | (value_len as u64) << 32;
+        if size > self.ctx.space() {
+            // By values in registers: what has its address taken, here or in `pieces`, would have to be
+            // in memory for the usual case too.
+            spill_header(self.ctx, first, self.time, lengths, key);
+            for p in pieces {
+                match (*p).try_into() {
+                    Ok(word) => spill_word(self.ctx, u64::from_le_bytes(word)),
+                    Err(_) => spill_bytes(self.ctx, p),
+                }
+            }
+            return spill_emit(self.ctx);
         }
-        let flags = abi::FLAG_VALUE | if self.key.is_some() { abi::FLAG_KEY } else { 0 };
-        let (split, offset) = self.ctx.current().position();
-        let words = [
-            size as u64 | (flags as u64) << 32 | (self.op as u64) << 40 | (self.output as u64) << 48,
-            self.time as u64,
-            key.len() as u64 | (value_len as u64) << 32,
-            split as u64 | (self.ctx.index() as u64) << 32,
-            offset,
-        ];
+        let (split, offset) = rec.position();
+        let origin = split as u64 | (self.ctx.index() as u64) << 32;
+        let at = self.ctx.out_end();
+        self.ctx.advance(size);
         // The space was compared with the size of all that is written here.
         unsafe {
-            let mut at = self.ctx.out_end();
-            for w in words {
-                (at as *mut u64).write_unaligned(w.to_le());
-                at = at.add(8);
-            }
-            at = append(at, key);
+            put(at, [first, self.time as u64, lengths, origin, offset]);
+            let mut at = append(at.add(abi::FRAME_HEADER), key);
             for p in pieces {
                 at = append(at, p);
             }
         }
-        self.ctx.advance(size);
         Ok(())
     }
 
     #[cold]
     #[inline(never)]
-    fn slow_parts(self, pieces: &[&[u8]]) -> Result<()> {
+    fn parts_and_headers(self, pieces: &[&[u8]]) -> Result<()> {
         self.build(abi::FLAG_VALUE, |b| pieces.iter().for_each(|p| b.push(p)))
     }
 
@@ -173,6 +185,53 @@ impl<'c> Emit<'c> {
     }
 }
 
+/// Begins a frame that the output buffer has no room for; it goes out by `mr.emit`.
+#[cold]
+#[inline(never)]
+fn spill_header(ctx: &mut Ctx, first: u64, time: i64, lengths: u64, key: &[u8]) {
+    let (split, offset) = ctx.current().position();
+    let position = split as u64 | (ctx.index() as u64) << 32;
+    ctx.spill.clear();
+    for w in [first, time as u64, lengths, position, offset] {
+        ctx.spill.extend_from_slice(&w.to_le_bytes());
+    }
+    ctx.spill.extend_from_slice(key);
+}
+
+#[cold]
+#[inline(never)]
+fn spill_word(ctx: &mut Ctx, word: u64) {
+    ctx.spill.extend_from_slice(&word.to_le_bytes());
+}
+
+#[cold]
+#[inline(never)]
+fn spill_bytes(ctx: &mut Ctx, b: &[u8]) {
+    ctx.spill.extend_from_slice(b);
+}
+
+#[cold]
+#[inline(never)]
+fn spill_emit(ctx: &mut Ctx) -> Result<()> {
+    match host::emit(&ctx.spill, ctx.written()) {
+        s if s < 0 => Err(Error::status("emit", s)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes `words` at `at`, the last one first, as [`words`] does.
+///
+/// # Safety
+/// There is the room at `at`.
+#[inline(always)]
+unsafe fn put<const W: usize>(at: *mut u8, words: [u64; W]) {
+    let mut i = W;
+    while i > 0 {
+        i -= 1;
+        (at.add(8 * i) as *mut u64).write_unaligned(words[i].to_le());
+    }
+}
+
 /// Copies `b` to `at` and returns the place behind it. Short pieces go by words: a bulk copy is a call
 /// of the engine's runtime.
 ///
@@ -181,29 +240,64 @@ impl<'c> Emit<'c> {
 #[inline(always)]
 unsafe fn append(at: *mut u8, b: &[u8]) -> *mut u8 {
     let (n, from) = (b.len(), b.as_ptr());
-    let word = |i: usize| (at.add(i) as *mut u64).write_unaligned((from.add(i) as *const u64).read_unaligned());
-    // From both ends, overlapping in the middle: no loop, whose head would be charged.
-    if n <= 16 && n >= 8 {
-        word(0);
-        word(n - 8);
-    } else if n <= 32 && n > 16 {
-        word(0);
-        word(8);
-        word(n - 16);
-        word(n - 8);
-    } else if n <= SHORT && n > 32 {
-        word(0);
-        word(8);
-        word(16);
-        word(24);
-        word(n - 32);
-        word(n - 24);
-        word(n - 16);
-        word(n - 8);
+    // From both ends, overlapping in the middle: no loop, whose head would be charged. Few tests for
+    // each length, since each ends a stretch of code that is charged at once.
+    if n > 32 {
+        if n > 96 {
+            bulk(at, from, n);
+        } else if n > 64 {
+            down::<4>(at.add(n - 32), from.add(n - 32));
+            down::<8>(at, from);
+        } else {
+            words::<4>(at, from, n);
+        }
+    } else if n > 16 {
+        words::<2>(at, from, n);
+    } else if n >= 8 {
+        words::<1>(at, from, n);
     } else {
-        core::ptr::copy_nonoverlapping(from, at, n);
+        few(at, from, n);
     }
     at.add(n)
+}
+
+/// Copies less than 8 bytes.
+///
+/// # Safety
+/// As `append`.
+#[inline(never)]
+unsafe fn few(at: *mut u8, from: *const u8, n: usize) {
+    append_short(at, core::slice::from_raw_parts(from, n & 7));
+}
+
+/// A bulk copy in a frame of its own: a function with one in it saves all registers whenever it is
+/// entered, which costs more than this call.
+///
+/// # Safety
+/// As `append`.
+#[inline(never)]
+unsafe fn bulk(at: *mut u8, from: *const u8, n: usize) {
+    core::ptr::copy_nonoverlapping(from, at, n);
+}
+
+/// Copies the first and the last `W` words of `n` bytes, from high addresses to low ones: the engine
+/// then checks the bounds once for all that lie below.
+///
+/// # Safety
+/// As `append`; `n` is at least `8 * W`.
+#[inline(always)]
+unsafe fn words<const W: usize>(at: *mut u8, from: *const u8, n: usize) {
+    down::<W>(at.add(n - 8 * W), from.add(n - 8 * W));
+    down::<W>(at, from);
+}
+
+#[inline(always)]
+unsafe fn down<const W: usize>(at: *mut u8, from: *const u8) {
+    let mut i = W;
+    while i > 0 {
+        i -= 1;
+        (at.add(8 * i) as *mut u64).write_unaligned((from.add(8 * i) as *const u64).read_unaligned());
+    }
 }
 
 pub(crate) const SHORT: usize = 64;
@@ -292,7 +386,7 @@ impl<'c> OutBuf<'c> {
         if !self.spilled {
             if b.len() <= self.ctx.space() - self.len {
                 // The space was just compared, and b cannot overlap unused output space.
-                unsafe { core::ptr::copy_nonoverlapping(b.as_ptr(), self.ctx.out_end().add(self.len), b.len()) };
+                unsafe { bulk(self.ctx.out_end().add(self.len), b.as_ptr(), b.len()) };
                 self.len += b.len();
                 return;
             }
@@ -389,18 +483,10 @@ impl<'c> OutBuf<'c> {
         let n = self.len as u32;
         self.patch(abi::FRAME_SIZE, &n.to_le_bytes());
         if self.spilled {
-            return self.emit();
+            return spill_emit(self.ctx);
         }
         self.ctx.advance(self.len);
         Ok(())
-    }
-
-    #[cold]
-    fn emit(self) -> Result<()> {
-        match host::emit(&self.ctx.spill, self.ctx.written()) {
-            s if s < 0 => Err(Error::status("emit", s)),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -415,6 +501,25 @@ impl fmt::Write for OutBuf<'_> {
 /// Copies a record to an output as it is: key, value, headers, time, op.
 #[inline(always)]
 pub(crate) fn forward(ctx: &mut Ctx, rec: &Record<'_>, output: u8) -> Result<()> {
+    let frame = rec.frame();
+    let n = frame.len();
+    if n > ctx.space() {
+        return forward_large(ctx, rec, output);
+    }
+    // The space was just compared, and the record lies in the block.
+    unsafe {
+        let at = ctx.out_end();
+        bulk(at, frame.as_ptr(), n);
+        *at.add(abi::FRAME_OUTPUT) = output;
+        (at.add(abi::FRAME_CAUSE) as *mut u32).write_unaligned(ctx.index().to_le());
+    }
+    ctx.advance(n);
+    Ok(())
+}
+
+#[cold]
+#[inline(never)]
+fn forward_large(ctx: &mut Ctx, rec: &Record<'_>, output: u8) -> Result<()> {
     let cause = ctx.index();
     let mut buf = OutBuf::new(ctx);
     buf.push(rec.frame());

@@ -52,6 +52,8 @@ mod error;
 mod host;
 mod json;
 mod module;
+#[cfg(all(target_arch = "wasm32", feature = "std"))]
+mod panic;
 mod record;
 mod row;
 mod state;
@@ -84,7 +86,7 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::describe::describe;
-    pub use crate::module::{alloc_buffer, each_record, each_timer, process};
+    pub use crate::module::{alloc_buffer, begin_record, begin_timer, each, process};
     pub use alloc::format;
 
     /// Runs a call on the instance's one context.

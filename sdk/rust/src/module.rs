@@ -142,9 +142,12 @@ pub unsafe fn process(module: &Module, ctx: &mut Ctx, block: *mut u8, out: *mut 
 /// The loop. The exit test comes after `next`, so that the loop's head is billed to no record, and all
 /// its conditions are evaluated each time, so that the bill is the same for every cut. The anchor keeps
 /// the compiler from rotating the loop, which would bill a call's first record for what it hoists.
-/// `step` calls the user's function in a frame of its own.
+/// `step` is the user's function in a frame of its own, which begins with `begin_record` or `begin_timer`.
+///
+/// # Safety
+/// Between `enter` and `leave` of a call.
 #[inline(always)]
-unsafe fn each(ctx: &mut Ctx, first: u32, n: u32, step: impl Fn(&mut Ctx) -> Result<()>) -> u32 {
+pub unsafe fn each(ctx: &mut Ctx, first: u32, n: u32, step: impl Fn(&mut Ctx, u32) -> Result<()>) -> u32 {
     let mut i = first;
     loop {
         ctx.anchor();
@@ -153,41 +156,42 @@ unsafe fn each(ctx: &mut Ctx, first: u32, n: u32, step: impl Fn(&mut Ctx) -> Res
         if (stop != 0) | (i >= n) | full {
             return i;
         }
-        ctx.begin(i);
-        let (pos, frames) = (ctx.written(), ctx.frames());
-        match step(ctx) {
+        let (at, frames) = (ctx.out_end(), ctx.frames());
+        match step(ctx, i) {
             Ok(()) => ctx.commit(),
-            Err(e) => ctx.fail(pos, frames, &e),
+            Err(e) => ctx.fail(at, frames, &e),
         }
         i += 1;
     }
 }
 
-/// The loop over records; `user` is called directly, in a frame of its own.
+/// Makes record `i` the current one. It is done in the user's frame, where the compiler then knows what
+/// the context holds and does not load it again.
 ///
 /// # Safety
-/// Between `enter` and `leave` of a call.
+/// Between `enter` and `leave` of a call with records, of which `i` is one.
 #[inline(always)]
-pub unsafe fn each_record(
-    ctx: &mut Ctx,
-    first: u32,
-    n: u32,
-    user: impl Fn(&mut Ctx, &Record<'_>) -> Result<()>,
-) -> u32 {
-    each(ctx, first, n, |ctx| user(ctx, &ctx.current()))
+pub unsafe fn begin_record<'a>(ctx: &mut Ctx, i: u32) -> Record<'a> {
+    ctx.begin(i);
+    ctx.assume_records();
+    ctx.current()
 }
 
-/// The loop over timers.
+/// Makes timer `i` the current one.
 ///
 /// # Safety
-/// As `each_record`.
-pub unsafe fn each_timer(ctx: &mut Ctx, first: u32, n: u32, user: impl Fn(&mut Ctx, &Timer<'_>) -> Result<()>) -> u32 {
-    let domain = if ctx.word(abi::BLOCK_KIND) == abi::KIND_EVENT_TIMERS { Domain::Event } else { Domain::Processing };
-    each(ctx, first, n, |ctx| user(ctx, &Timer { rec: ctx.current(), domain }))
+/// As `begin_record`, with timers.
+#[inline(always)]
+pub unsafe fn begin_timer<'a>(ctx: &mut Ctx, i: u32) -> Timer<'a> {
+    ctx.begin(i);
+    let event = ctx.word(abi::BLOCK_KIND) == abi::KIND_EVENT_TIMERS;
+    Timer { rec: ctx.current(), domain: if event { Domain::Event } else { Domain::Processing } }
 }
 
 /// A buffer for the host that lives as long as the instance, 16-aligned.
 pub fn alloc_buffer(size: usize) -> *mut u8 {
+    #[cfg(all(target_arch = "wasm32", feature = "std"))]
+    crate::panic::install();
     let layout = match core::alloc::Layout::from_size_align(size.max(1), 16) {
         Ok(l) => l,
         Err(_) => return core::ptr::null_mut(),
@@ -322,20 +326,22 @@ macro_rules! __function {
             // The user's code runs in this frame of its own, never inlined into the loop: fuel and
             // garbage of a record are then the same however the stream is cut into calls.
             #[inline(never)]
-            fn record(ctx: &mut $crate::Ctx, rec: &$crate::Record<'_>) -> $crate::Result<()> {
+            fn record(ctx: &mut $crate::Ctx, i: u32) -> $crate::Result<()> {
+                let rec = &unsafe { $crate::__private::begin_record(ctx, i) };
                 $crate::Returns::finish($on_record(ctx, rec), ctx, rec)
             }
 
             $(
                 #[inline(never)]
-                fn timer(ctx: &mut $crate::Ctx, t: &$crate::Timer<'_>) -> $crate::Result<()> {
+                fn timer(ctx: &mut $crate::Ctx, i: u32) -> $crate::Result<()> {
+                    let t = &unsafe { $crate::__private::begin_timer(ctx, i) };
                     $on_timer(ctx, t)
                 }
             )?
 
             pub(super) const FUNCTION: $crate::Function = $crate::Function {
                 desc: DESC,
-                records: |ctx, first, n| unsafe { $crate::__private::each_record(ctx, first, n, record) },
+                records: |ctx, first, n| unsafe { $crate::__private::each(ctx, first, n, record) },
                 timers: $crate::__timer!($(timer $on_timer)?),
             };
         }
@@ -360,6 +366,6 @@ macro_rules! __timer {
         None
     };
     ($wrapper:ident $user:path) => {
-        Some(|ctx, first, n| unsafe { $crate::__private::each_timer(ctx, first, n, $wrapper) })
+        Some(|ctx, first, n| unsafe { $crate::__private::each(ctx, first, n, $wrapper) })
     };
 }

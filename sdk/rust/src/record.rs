@@ -3,6 +3,7 @@
 use crate::abi;
 use crate::error::{Error, Result};
 use crate::row::Row;
+use core::marker::PhantomData;
 
 /// Reads a little-endian number at a place that the host has checked.
 macro_rules! read {
@@ -33,42 +34,47 @@ pub enum Op {
 /// Null, empty and absent are three things: a null key or value is `None`, an empty one `Some(b"")`.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
-    frame: &'a [u8],
+    frame: *const u8, // one pointer, so that a record travels in a register
+    block: PhantomData<&'a [u8]>,
 }
+
+// As a slice of the block would be.
+unsafe impl Send for Record<'_> {}
+unsafe impl Sync for Record<'_> {}
 
 impl<'a> Record<'a> {
     /// # Safety
     /// `frame` points at one whole frame that the host has checked and that lives for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn at(frame: *const u8) -> Record<'a> {
-        let size = read!(u32, frame, abi::FRAME_SIZE) as usize;
-        Record { frame: core::slice::from_raw_parts(frame, size) }
+        Record { frame, block: PhantomData }
     }
 
     #[inline(always)]
-    fn base(&self) -> *const u8 {
-        self.frame.as_ptr()
+    pub(crate) fn base(&self) -> *const u8 {
+        self.frame
     }
 
     #[inline(always)]
-    fn flags(&self) -> u8 {
+    pub(crate) fn flags(&self) -> u8 {
         read!(u8, self.base(), abi::FRAME_FLAGS)
     }
 
     #[inline(always)]
-    fn key_len(&self) -> usize {
+    pub(crate) fn key_len(&self) -> usize {
         read!(u32, self.base(), abi::FRAME_KEY_LEN) as usize
     }
 
     #[inline(always)]
-    fn value_len(&self) -> usize {
+    pub(crate) fn value_len(&self) -> usize {
         read!(u32, self.base(), abi::FRAME_VALUE_LEN) as usize
     }
 
     /// The whole frame, as the host wrote it.
     #[inline(always)]
     pub fn frame(&self) -> &'a [u8] {
-        self.frame
+        let size = read!(u32, self.base(), abi::FRAME_SIZE) as usize;
+        unsafe { core::slice::from_raw_parts(self.base(), size) }
     }
 
     /// The key; `None` if null.
@@ -77,7 +83,13 @@ impl<'a> Record<'a> {
         if self.flags() & abi::FLAG_KEY == 0 {
             return None;
         }
-        Some(unsafe { core::slice::from_raw_parts(self.base().add(abi::FRAME_HEADER), self.key_len()) })
+        Some(self.key_bytes())
+    }
+
+    /// The key; empty if null, whose length the host writes as 0.
+    #[inline(always)]
+    pub(crate) fn key_bytes(&self) -> &'a [u8] {
+        unsafe { core::slice::from_raw_parts(self.base().add(abi::FRAME_HEADER), self.key_len()) }
     }
 
     /// The value; `None` if null.
@@ -146,7 +158,7 @@ impl<'a> Record<'a> {
         }
         let at = abi::FRAME_HEADER + self.key_len() + self.value_len();
         let left = read!(u32, self.base(), at);
-        Headers { left, rest: &self.frame[at + 4..] }
+        Headers { left, rest: &self.frame()[at + 4..] }
     }
 
     /// The first header of that name; `Some(None)` is a null value.

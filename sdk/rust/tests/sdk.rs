@@ -18,6 +18,7 @@ millrace::module! {
     map json { on_record: json },
     map rows { on_record: rows, input: { n: int64, s: string }, output: { s: string, n: int64, f: float64, b: bool, x: bytes } },
     filter odd { on_record: odd },
+    map pieces { on_record: pieces, side_outputs: [other] },
     process unkeyed { on_record: unkeyed },
     process timed keyed { on_record: timed, on_timer: on_timer, side_outputs: [one, two], timers: [processing] },
 }
@@ -49,6 +50,47 @@ fn states(ctx: &mut Ctx, rec: &Record) -> Result<()> {
     })?;
     let long = states::long.get(ctx)?.unwrap_or_default().len();
     ctx.emit().text(format_args!("{n} {keys:?} {elements} {long}"))
+}
+
+/// The value in two pieces, cut where its first byte says; the second byte says what changes.
+fn pieces(ctx: &mut Ctx, rec: &Record) -> Result<()> {
+    let v = rec.value().unwrap_or_default();
+    let (a, b) = v.split_at(v[0] as usize);
+    let (changed, key) = (a.iter().map(|x| x ^ 0x55).collect::<Vec<u8>>(), b);
+    match v[1] {
+        0 => ctx.emit().parts(&[&changed, b]),
+        1 => ctx.emit().key(key).time(5).op(Op::Delete).to(pieces::other).parts(&[b, &changed]),
+        _ => ctx.emit().key(None).value(b),
+    }
+}
+
+#[test]
+fn outputs_of_every_length_are_whole() {
+    for space in [64 << 10, 5000] {
+        let mut h = Harness::new(&MODULE, "pieces").output_space(space);
+        let (mut sent, mut want) = (Vec::new(), Vec::new());
+        for n in 2..300usize {
+            for how in 0..3u8 {
+                let cut = 2 + (n * 7 + how as usize) % (n - 1).min(250);
+                let mut v: Vec<u8> = (0..n).map(|i| (i * 31 + n) as u8).collect();
+                (v[0], v[1]) = (cut.min(n) as u8, how);
+                let key: Vec<u8> = (0..n % 140).map(|i| (i * 7 + n) as u8).collect();
+                let (a, b) = v.split_at(v[0] as usize);
+                let a: Vec<u8> = a.iter().map(|x| x ^ 0x55).collect();
+                want.push(match how {
+                    0 => (0, Some(key.clone()), 1, [&a[..], b].concat()),
+                    1 => (1, Some(b.to_vec()), 5, [b, &a[..]].concat()),
+                    _ => (0, None, 1, b.to_vec()),
+                });
+                sent.push(Input::value(&v).key(&key).time(1).header("h", None));
+            }
+        }
+        h.send_batch(&sent);
+        let got: Vec<_> =
+            h.outputs().into_iter().map(|o| (o.output, o.record.key, o.record.time, o.record.value)).collect();
+        let want: Vec<_> = want.into_iter().map(|(o, k, t, v)| (o, k, t, Some(v))).collect();
+        assert!(got == want, "{space}");
+    }
 }
 
 #[test]
