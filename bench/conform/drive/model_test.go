@@ -27,15 +27,12 @@ type element struct {
 	v  map[string]int64
 }
 
-// cell is what a window of a key has: contents under the window that carries them, trigger state under the
-// window itself.
+// cell is what a window of a key has.
 type cell struct {
-	count            int64
-	next, clockNext  *int64 // of the continuous triggers
-	timeout          *int64
-	contents         []element
-	carrier          *cell // of a session: whose contents are its own
-	evictedOrWritten bool
+	count           int64
+	next, clockNext *int64 // of the continuous triggers
+	timeout         *int64
+	contents        []element
 }
 
 type alarm struct {
