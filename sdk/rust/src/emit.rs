@@ -163,13 +163,13 @@ impl<'c> Emit<'c> {
         header[abi::FRAME_CAUSE..abi::FRAME_CAUSE + 4].copy_from_slice(&cause.to_le_bytes());
         header[abi::FRAME_OFFSET..abi::FRAME_OFFSET + 8].copy_from_slice(&offset.to_le_bytes());
         let mut buf = OutBuf::new(self.ctx);
-        buf.push(&header);
+        buf.push_short(&header);
         let mut flags = flags;
         let mut key_len = 0;
         if let Some(k) = self.key {
             flags |= abi::FLAG_KEY;
             key_len = k.len();
-            buf.push(k);
+            buf.push_short(k);
         }
         let at = buf.len();
         fill(&mut buf);
