@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -153,6 +154,28 @@ func TestFlightsInBothOrdersAndFormats(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The same pipelines with the guests that are written in Go.
+func TestGoGuestsGiveTheSame(t *testing.T) {
+	for _, c := range []struct{ example, out, golden string }{
+		{"flights", "out", "flights/golden/sample.ndjson"}, {"fraud", "alerts", "fraud/golden.ndjson"},
+		{"dedup", "out", "dedup/golden.ndjson"}, {"wordcount", "out", "wordcount/golden.ndjson"},
+	} {
+		t.Run(c.example, func(t *testing.T) {
+			wasm := filepath.Join(t.TempDir(), c.example+"-go.wasm")
+			build := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", wasm, ".")
+			build.Dir = filepath.Join(c.example, "go")
+			build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			dir := run(t, c.example, "pipeline.yaml", func(s string) string {
+				return parallel(2)(strings.ReplaceAll(s, c.example+".wasm", wasm))
+			})
+			golden(t, filepath.Join(dir, c.out), c.golden)
+		})
 	}
 }
 
