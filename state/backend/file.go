@@ -91,7 +91,7 @@ func (f *file) publish(ctx context.Context, objects state.Objects) error {
 		}
 		f.synced = true
 	}
-	digest, size, err := objects.AddFile(ctx, f.local)
+	digest, _, err := objects.AddFile(ctx, f.local) // its size is known; the task reads that without the lock
 	if err != nil {
 		return state.StorageError("add to the snapshot store", f.local, err)
 	}
@@ -99,6 +99,6 @@ func (f *file) publish(ctx context.Context, objects state.Objects) error {
 	if err != nil {
 		return fmt.Errorf("state: run %s: %w", digest, err)
 	}
-	f.digest, f.object, f.size = digest, object, size
+	f.digest, f.object = digest, object
 	return nil
 }
