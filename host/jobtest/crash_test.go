@@ -45,6 +45,9 @@ func interrupted(t *testing.T, w *World, rng *rand.Rand, restores int64) (rounds
 		w.Polled = func(string, int) {
 			if restored.Load() < restores {
 				time.Sleep(500 * time.Microsecond)
+				if checkpoints.Load() < from { // slow checkpoints must not let the run end before them
+					time.Sleep(4 * time.Millisecond)
+				}
 			}
 			if polls.Add(1) >= at && checkpoints.Load() >= from {
 				interrupt()
