@@ -31,6 +31,48 @@ func rustTools() (rustc, cargo string, err error) {
 	return "", "", errors.New("no Rust with the target " + wasmTarget + ": apt-get install rustc cargo lld-14 libstd-rust-dev-wasm32, or rustup target add " + wasmTarget)
 }
 
+// stageDir is where Rust guests are compiled, whatever folder the checkout is in: cargo hashes the path of a
+// package into its symbols, and their order in the module follows those.
+const stageDir = "/tmp/millrace-guests"
+
+// stage copies what a guest is made of to stageDir, with the layout of the repository.
+func stage(root, dir string) error {
+	for _, part := range []string{"sdk/rust", dir} {
+		to := filepath.Join(stageDir, part)
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+		for _, sub := range []string{"Cargo.toml", "Cargo.lock", "src"} {
+			if err := copyTree(filepath.Join(root, part, sub), filepath.Join(to, sub)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copyTree copies a file or folder; one that is not there is nothing to copy.
+func copyTree(from, to string) error {
+	st, err := os.Stat(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.IsDir() {
+		return os.CopyFS(to, os.DirFS(from))
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o644)
+}
+
 // compileRust returns the module and what made it. Paths of the machine do not get into it.
 func compileRust(root string, g guest, target string) (wasm []byte, toolchain string, err error) {
 	rustc, cargo, err := rustTools()
@@ -46,13 +88,16 @@ func compileRust(root string, g guest, target string) (wasm []byte, toolchain st
 		return nil, "", err
 	}
 	cmd := exec.Command(cargo, "build", "--release", "--quiet", "--target", wasmTarget)
-	cmd.Dir = filepath.Join(abs, g.Dir)
-	cmd.Env = append(os.Environ(), "RUSTC="+rustc, "CARGO_TARGET_DIR="+filepath.Join(abs, target),
-		"RUSTFLAGS=-C target-feature=+bulk-memory --remap-path-prefix="+abs+"=/millrace")
+	if err := stage(abs, g.Dir); err != nil {
+		return nil, "", err
+	}
+	cmd.Dir = filepath.Join(stageDir, g.Dir)
+	cmd.Env = append(os.Environ(), "RUSTC="+rustc, "CARGO_TARGET_DIR="+filepath.Join(stageDir, target),
+		"RUSTFLAGS=-C target-feature=+bulk-memory --remap-path-prefix="+stageDir+"=/millrace")
 	if err := runCommand(cmd); err != nil {
 		return nil, "", err
 	}
-	wasm, err = os.ReadFile(filepath.Join(abs, target, wasmTarget, "release", g.Name+".wasm"))
+	wasm, err = os.ReadFile(filepath.Join(stageDir, target, wasmTarget, "release", g.Name+".wasm"))
 	return wasm, strings.TrimSpace(string(version)), err
 }
 
