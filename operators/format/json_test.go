@@ -344,35 +344,6 @@ func BenchmarkDecodeRaw(b *testing.B) {
 	}
 }
 
-func TestProjector(t *testing.T) {
-	d := NewJSON(Plan{Fields: allTypes, Row: allTypes, Unit: Millis})
-	var r abi.Record
-	if err := d.Decode([]byte(`{"s":"text","i":5,"f":0.5,"b":true,"y":"AAE="}`), &r); err != nil {
-		t.Fatal(err)
-	}
-	to := []abi.Field{allTypes[5], allTypes[3], allTypes[0], allTypes[4]}
-	p, err := NewProjector(allTypes, to)
-	if err != nil || p.Same() {
-		t.Fatal(err, p.Same())
-	}
-	row, err := p.Row(r.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := NewRowEncoder(to).Append(nil, row); err != nil || string(got) != `{"t":null,"s":"text","i":5,"y":"AAE="}` {
-		t.Errorf("got %s, %v", got, err)
-	}
-	if _, err := p.Row(r.Value[:20]); err == nil {
-		t.Error("a cut row was taken")
-	}
-	if _, err := NewProjector(allTypes, []abi.Field{{Name: "i", Type: abi.TypeString}}); err == nil {
-		t.Error("another type was taken")
-	}
-	if p, err := NewProjector(to, to); err != nil || !p.Same() {
-		t.Errorf("same: %v", err)
-	}
-}
-
 // FuzzRowEncoder: rows come from guests; whatever they hold, the encoder gives JSON or an error.
 func FuzzRowEncoder(f *testing.F) {
 	b := NewRowBuilder(len(allTypes))

@@ -28,6 +28,7 @@ type Dialer interface {
 type Source struct {
 	*operators.LineStream
 	cancel context.CancelFunc
+	log    *slog.Logger
 }
 
 // NewSource connects to the address of node n and reads lines until the peer closes, which ends the
@@ -36,21 +37,29 @@ func NewSource(n *operators.Node, d Dialer) *Source {
 	ctx, cancel := context.WithCancel(context.Background())
 	addr := n.Source.TCP.Address
 	connected := false
+	s := &Source{cancel: cancel}
 	open := func() (io.ReadCloser, error) {
 		if connected {
 			return nil, io.EOF
 		}
-		c, err := dial(ctx, d, addr, n.ID)
+		c, err := s.dial(ctx, d, addr, n.ID)
 		if err != nil {
 			return nil, fmt.Errorf("source %q: %w", n.ID, err)
 		}
 		connected = true
 		return c, nil
 	}
-	return &Source{operators.NewLineStream(n, "tcp "+addr, open), cancel}
+	s.LineStream = operators.NewLineStream(n, "tcp "+addr, open)
+	return s
 }
 
-func dial(ctx context.Context, d Dialer, addr, source string) (net.Conn, error) {
+// Open implements operators.Source.
+func (s *Source) Open(ctx *operators.Context) error {
+	s.log = ctx.Log
+	return s.LineStream.Open(ctx)
+}
+
+func (s *Source) dial(ctx context.Context, d Dialer, addr, source string) (net.Conn, error) {
 	pause := firstPause
 	for i := 1; ; i++ {
 		c, err := d.DialContext(ctx, "tcp", addr)
@@ -61,7 +70,7 @@ func dial(ctx context.Context, d Dialer, addr, source string) (net.Conn, error) 
 			return nil, fmt.Errorf("connecting to %s failed %d times (the source connects; `nc -lk` listens): %w", addr, i, err)
 		}
 		if i == 1 {
-			slog.Warn("connecting failed, trying again", "source", source, "address", addr, "error", err)
+			s.log.Warn("connecting failed, trying again", "source", source, "address", addr, "error", err)
 		}
 		select {
 		case <-ctx.Done():
