@@ -10,6 +10,10 @@ import (
 // ErrTimeout is why a checkpoint was aborted that took too long.
 var ErrTimeout = errors.New("checkpoint timed out")
 
+// ErrChangeGivenUp fails a job whose checkpoint was to change its code: it goes on from the one before, with
+// the old code.
+var ErrChangeGivenUp = errors.New("the change of code was given up")
+
 // Vertex is a chain of operators, run by Parallelism tasks.
 type Vertex struct {
 	ID          string
@@ -57,8 +61,9 @@ type Coordinator struct {
 	notBeforeMS    int64 // pause after a failed final checkpoint or reservation
 
 	stopping, inputEnded, over bool
-	wanted                     bool // a checkpoint was asked for and has not started
-	attempts                   int  // of the final checkpoint
+	wanted                     bool  // a checkpoint was asked for and has not started
+	next                       *Next // to be put into force by the next checkpoint
+	attempts                   int   // of the final checkpoint
 	stats                      CoordinatorStats
 	known                      map[string]bool // objects of the last complete checkpoint
 }
@@ -70,6 +75,7 @@ type flight struct {
 	startedMS int64
 	acks      map[TaskID]TaskSnapshot
 	writing   *Manifest // nil: acknowledgements are missing
+	next      *Next     // put into force at its barrier
 }
 
 // CoordinatorStats are for people and metrics.
@@ -154,6 +160,9 @@ func (c *Coordinator) Step(now Instant, ev Event) []Effect {
 		c.stop(true)
 	case Trigger:
 		c.wanted = true
+		if ev.Next != nil {
+			c.next = ev.Next
+		}
 	default:
 		panic(fmt.Sprintf("checkpoint: unknown event %T", ev))
 	}
@@ -235,7 +244,10 @@ func (c *Coordinator) start() {
 		c.write(f)
 		return
 	}
-	c.emit(InjectBarrier{f.barrier})
+	if !f.barrier.Final { // a job that stops changes nothing any more
+		f.next, c.next = c.next, nil
+	}
+	c.emit(InjectBarrier{f.barrier, f.next})
 }
 
 func (c *Coordinator) idsReserved(ev IDsReserved) {
@@ -301,6 +313,9 @@ func (c *Coordinator) manifestWritten(ev ManifestWritten) {
 		return
 	}
 	c.flight = nil
+	if f.next != nil {
+		c.opt.Template.Pipeline, c.opt.Template.Modules = f.next.Pipeline, f.next.Modules
+	}
 	c.remember(f.writing)
 	c.stats.LastComplete, c.stats.LastCompleteMS = ev.ID, c.now.MonoMS
 	c.stats.Complete++
@@ -338,6 +353,7 @@ func (c *Coordinator) write(f *flight) {
 			m.StoredBytes += max(ref.Size, 0)
 		}
 	}
+	m.Next = f.next
 	f.last = m.Finished || f.barrier.Final
 	f.writing = &m
 	c.emit(WriteManifest{&m})
@@ -346,7 +362,14 @@ func (c *Coordinator) write(f *flight) {
 // abort is a failure of the checkpoint under way; the next may start as if it had never been.
 func (c *Coordinator) abort(reason error) {
 	id, final := c.flight.barrier.ID, c.flight.barrier.Final || c.allFinished()
+	changing := c.flight.next != nil
 	c.giveUp(reason)
+	if changing { // some tasks run the new code already, with state of the old that is in no checkpoint
+		c.stats.Failed++
+		c.stats.ConsecutiveFailures++
+		c.fail(fmt.Errorf("%w: checkpoint %d: %w", ErrChangeGivenUp, id, reason))
+		return
+	}
 	c.failed(fmt.Errorf("checkpoint %d: %w", id, reason))
 	if !final || c.over {
 		return

@@ -53,7 +53,9 @@ type ManifestWritten struct {
 type Stop struct{}
 
 // Trigger asks for a checkpoint now: one that starts after this, so that one under way is finished first.
-type Trigger struct{}
+// Next, if set, is put into force at its barrier: that checkpoint is the last of the old code. One trigger
+// with Next at a time.
+type Trigger struct{ Next *Next }
 
 // InputEnded says that all sources are at the end of their input and have sent what follows from it
 // downstream, but wait for a final barrier instead of finishing. Where sources just finish, the finishing
@@ -76,8 +78,12 @@ type Effect interface{ effect() }
 // ReserveIDs asks for N new ids; answered by IDsReserved.
 type ReserveIDs struct{ N int }
 
-// InjectBarrier starts a checkpoint: every source task that has not finished sends the barrier.
-type InjectBarrier struct{ Barrier Barrier }
+// InjectBarrier starts a checkpoint: every source task that has not finished sends the barrier. Next: what
+// every task changes to at this barrier; they have to know before it is sent.
+type InjectBarrier struct {
+	Barrier Barrier
+	Next    *Next
+}
 
 // AbortCheckpoint gives a checkpoint up: tasks stop aligning and drop what they made for it. Said once.
 type AbortCheckpoint struct {

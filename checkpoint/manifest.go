@@ -13,15 +13,31 @@ type Manifest struct {
 	Parent      ID               `json:"parent,omitempty"` // the checkpoint this run of the job started from
 	Job         string           `json:"job"`              // pipeline name
 	CreatedMS   int64            `json:"created_ms"`
-	Engine      string           `json:"engine"`      // version of millrace that wrote it
-	Seed        uint64           `json:"seed,string"` // of the key hash
-	Slots       int              `json:"slots"`       // always state.Slots; another number is refused
-	Finished    bool             `json:"finished"`    // input ended and everything is in here
-	Pipeline    string           `json:"pipeline"`    // digest object of the pipeline file as run
-	Modules     []ModuleRef      `json:"modules"`     // every module in use
-	Tasks       []TaskSnapshot   `json:"tasks"`       // one per (operator chain, task)
+	Engine      string           `json:"engine"`         // version of millrace that wrote it
+	Seed        uint64           `json:"seed,string"`    // of the key hash
+	Slots       int              `json:"slots"`          // always state.Slots; another number is refused
+	Finished    bool             `json:"finished"`       // input ended and everything is in here
+	Pipeline    string           `json:"pipeline"`       // digest object of the pipeline file as run
+	Modules     []ModuleRef      `json:"modules"`        // every module in use
+	Next        *Next            `json:"next,omitempty"` // in force behind this barrier; nil: what is above
+	Tasks       []TaskSnapshot   `json:"tasks"`          // one per (operator chain, task)
 	Extra       map[string]int64 `json:"extra,omitempty"`
 	StoredBytes int64            `json:"stored_bytes"` // new bytes this checkpoint added
+}
+
+// Next is the code that takes over at a barrier. It is in the manifest of that barrier's checkpoint, whose
+// state the code before it left: once the manifest is there, the change has happened; before, it has not.
+type Next struct {
+	Pipeline string      `json:"pipeline"` // digest object of the pipeline file
+	Modules  []ModuleRef `json:"modules"`  // every module in use
+}
+
+// InForce is what runs behind the checkpoint's barrier.
+func (m *Manifest) InForce() Next {
+	if m.Next != nil {
+		return *m.Next
+	}
+	return Next{m.Pipeline, m.Modules}
 }
 
 // ModuleRef binds an operator to the module it ran.

@@ -150,7 +150,7 @@ func (r *Restore) judge(orphans map[string]*Orphan, droppable []string) error {
 }
 
 func (r *Restore) compareModules(now []ModuleRef, renamed func(string) string) {
-	for _, old := range r.Manifest.Modules {
+	for _, old := range r.Manifest.InForce().Modules {
 		for _, mod := range now {
 			if mod.Operator == renamed(old.Operator) && mod.Digest != old.Digest {
 				r.Notes = append(r.Notes, fmt.Sprintf("operator %s: module changed from %.12s to %.12s",

@@ -30,12 +30,27 @@ func (m *Manifest) Objects() iter.Seq[ObjectRef] {
 				return
 			}
 		}
+		if m.Next != nil && !m.Next.objects(yield) {
+			return
+		}
 		for i := range m.Tasks {
 			if !m.Tasks[i].objects(yield) {
 				return
 			}
 		}
 	}
+}
+
+func (n *Next) objects(yield func(ObjectRef) bool) bool {
+	if n.Pipeline != "" && !yield(ObjectRef{n.Pipeline, SizeUnknown, "the next pipeline file"}) {
+		return false
+	}
+	for _, mod := range n.Modules {
+		if mod.Size > 0 && !yield(ObjectRef{mod.Digest, mod.Size, "next module of operator " + mod.Operator}) {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *TaskSnapshot) objects(yield func(ObjectRef) bool) bool {
