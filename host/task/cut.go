@@ -54,6 +54,7 @@ func (t *Task) snapshot(b checkpoint.Barrier) error {
 		c.pending = append(c.pending, p)
 		c.names = append(c.names, s.stage.Node.ID)
 	}
+	t.swap(b.ID)
 	t.cut = c
 	go c.await(t.acks)
 	return nil

@@ -92,6 +92,7 @@ type Task struct {
 	ended     bool          // source: everything is read
 	done      bool
 	timer     *time.Timer
+	armed     atomic.Pointer[Swap]
 
 	// Counters, read by others.
 	Records   atomic.Int64 // taken from source or inbox

@@ -16,25 +16,28 @@ type Config struct {
 	Node      *operators.Node // Kind NodeGuest, Guest.Fn resolved
 	Module    Module
 	OpenKeyed func(ctx *operators.Context, ds []state.Descriptor) (state.Keyed, error)
+	Trial     *Trial // of code that starts from a checkpoint of other code; nil: none
 }
 
 // Op runs one guest function in one task.
 type Op struct {
-	cfg    Config
-	node   *operators.GuestNode
-	fn     *abi.Function
-	ctx    *operators.Context
-	guest  Guest
-	live   atomic.Pointer[Guest] // guest, for Stop
-	keyed  state.Keyed
-	timers state.Timers // nil: the function uses none
-	states []stateRef   // by number in fn.States
-	pre    []prefetched
-	proj   *projection // nil: rows are as the function wants them
-	whole  *abi.Batch  // what came in, before the projection: for dead letters
+	cfg     Config
+	node    *operators.GuestNode
+	fn      *abi.Function
+	ctx     *operators.Context
+	guest   Guest
+	live    atomic.Pointer[Guest] // guest, for Stop
+	keyed   state.Keyed
+	timers  state.Timers // nil: the function uses none
+	states  []stateRef   // by number in fn.States
+	numbers []int        // of each in keyed
+	pre     []prefetched
+	proj    *projection // nil: rows are as the function wants them
+	whole   *abi.Batch  // what came in, before the projection: for dead letters
 
 	blk     block
-	env     env
+	env     *env
+	trial   *Trial // nil: none under way
 	out     outputs
 	due     []state.Timer
 	timerB  abi.Batch
@@ -73,7 +76,7 @@ type prefetched struct {
 // New makes the operator; nothing runs before Open.
 func New(cfg Config) *Op {
 	return &Op{cfg: cfg, node: cfg.Node.Guest, fn: cfg.Node.Guest.Fn, wm: abi.MinWatermark,
-		cuts: map[checkpoint.ID]*pending{}}
+		cuts: map[checkpoint.ID]*pending{}, env: &env{}}
 }
 
 // Open opens the state and makes the instance.
@@ -82,6 +85,7 @@ func (o *Op) Open(ctx *operators.Context) error {
 	o.env.op = o
 	o.out.init(len(o.fn.Outputs))
 	o.restoreNumbers(ctx.Restored)
+	o.try(o.cfg.Trial)
 	if err := o.openState(); err != nil {
 		return err
 	}
@@ -92,7 +96,7 @@ func (o *Op) Open(ctx *operators.Context) error {
 	o.proj = proj
 	o.blk.init(o.pre)
 	o.now = ctx.Clock.NowMS()
-	g, err := o.cfg.Module.New(&o.env, InstanceOptions{MemoryBytes: o.node.Memory, FuelPerRecord: o.node.Fuel})
+	g, err := o.cfg.Module.New(o.env, InstanceOptions{MemoryBytes: o.node.Memory, FuelPerRecord: o.node.Fuel})
 	if err != nil {
 		return fmt.Errorf("operator %s: make an instance of module %s: %w", ctx.Operator, o.node.Module, err)
 	}
@@ -115,9 +119,10 @@ func (o *Op) openState() error {
 		return fmt.Errorf("operator %s: open state: %w", o.ctx.Operator, err)
 	}
 	o.keyed = k
-	o.states = make([]stateRef, len(ds))
+	o.states, o.numbers = make([]stateRef, len(ds)), make([]int, len(ds))
 	for i, d := range o.fn.States {
 		r := stateRef{desc: d}
+		o.numbers[i] = i
 		switch {
 		case d.Prefetched():
 			o.pre = append(o.pre, prefetched{value: k.Value(i), maxBytes: d.MaxBytes, stride: abi.CellStride(d.MaxBytes)})

@@ -169,6 +169,11 @@ func (o *Op) policy(kind uint32, b *abi.Batch, i int, fault *Fault) error {
 	} else {
 		where = fmt.Sprintf("%s of key %q at %d", where, f.Key(), f.Time())
 	}
+	if p := o.node.OnError.Policy; p == "skip" || p == "dead_letter" {
+		if err := o.onTrial(fault); err != nil {
+			return err
+		}
+	}
 	switch o.node.OnError.Policy {
 	case "skip":
 		o.stats.Skipped++

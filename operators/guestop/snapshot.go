@@ -77,6 +77,9 @@ func (o *Op) Complete(id checkpoint.ID) error {
 			o.keyed.Committed(s)
 		}
 	}
+	if o.trial != nil && id > o.trial.After {
+		o.trial = nil
+	}
 	maps.DeleteFunc(o.cuts, func(k checkpoint.ID, _ *pending) bool { return k <= id })
 	return nil
 }
