@@ -2,13 +2,16 @@ package checkpoint
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,7 +25,8 @@ func digest(c string) string { return strings.Repeat(c, 64) }
 // sample is a manifest with every field in use and numbers that JSON readers like to spoil.
 func sample() *Manifest {
 	m := &Manifest{
-		Format: FormatVersion, ID: 7, Parent: 3, Job: "payments", CreatedMS: 1_700_000_000_123,
+		Format: FormatVersion, ID: 7, Kind: KindSavepoint, Parent: 3, ParentSHA: digest("9"),
+		Origin: &Origin{Job: "live", ID: 2, SHA256: digest("8")}, Job: "payments", CreatedMS: 1_700_000_000_123,
 		Engine: "0.1.0", Seed: math.MaxUint64 - 1, Slots: state.Slots, Pipeline: digest("a"),
 		Modules:     []ModuleRef{{Operator: "count", Digest: digest("b"), Path: "count.wasm", Size: 900}},
 		Extra:       map[string]int64{"records": 1 << 60},
@@ -50,38 +54,112 @@ func sample() *Manifest {
 	return m
 }
 
-func TestManifestGolden(t *testing.T) {
-	data, err := Encode(sample())
-	if err != nil {
-		t.Fatal(err)
+// testSigner is a signer whose signatures are easy to see.
+type testSigner struct{ keyID string }
+
+func (s testSigner) Algorithm() string { return "test-sum" }
+func (s testSigner) KeyID() string     { return s.keyID }
+func (s testSigner) Sign(message []byte) ([]byte, error) {
+	sum := sha256.Sum256(append([]byte(s.keyID), message...))
+	return sum[:], nil
+}
+
+func (s testSigner) Check(algorithm, keyID string, message, signature []byte) error {
+	if want, _ := s.Sign(message); keyID != s.keyID || !bytes.Equal(want, signature) {
+		return fmt.Errorf("%w: of key %s", ErrSignature, keyID)
 	}
-	golden := filepath.Join("testdata", "manifest_v1.json")
-	if *rewrite {
-		if err := os.WriteFile(golden, data, 0o644); err != nil {
+	return nil
+}
+
+func TestManifestGolden(t *testing.T) {
+	for name, signer := range map[string]Signer{"manifest_v2.json": nil, "manifest_v2_signed.json": testSigner{"k1"}} {
+		data, err := EncodeSigned(sample(), signer)
+		if err != nil {
 			t.Fatal(err)
 		}
+		golden := filepath.Join("testdata", name)
+		if *rewrite {
+			if err := os.WriteFile(golden, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(data, want) {
+			t.Errorf("the bytes of format %d changed:\n%s\nwant\n%s", FormatVersion, data, want)
+		}
+		checkDecoded(t, want, sample())
 	}
-	want, err := os.ReadFile(golden)
+}
+
+// TestFormat1IsReadForEver reads a manifest as builds before format 2 wrote it.
+func TestFormat1IsReadForEver(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "manifest_v1.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(data, want) {
-		t.Errorf("the bytes of format %d changed:\n%s\nwant\n%s", FormatVersion, data, want)
-	}
-	got, err := Decode(want)
+	want := sample()
+	want.Format, want.Kind, want.ParentSHA, want.Origin = 1, KindCheckpoint, "", nil
+	checkDecoded(t, data, want)
+}
+
+func checkDecoded(t *testing.T, data []byte, want *Manifest) {
+	t.Helper()
+	got, err := Decode(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(got, sample()) {
-		t.Errorf("decoded %+v\nwant %+v", got, sample())
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("decoded %+v\nwant %+v", got, want)
 	}
-	if !json.Valid(want) {
+	if !json.Valid(data) {
 		t.Error("a manifest file is not valid JSON")
 	}
 }
 
+func TestSignatureIsOfThisManifestAndKey(t *testing.T) {
+	data, err := EncodeSigned(sample(), testSigner{"k1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := VerifySignature(data, testSigner{"k1"}); err != nil || SignedBy(data) != "k1" {
+		t.Errorf("%v, by %q", err, SignedBy(data))
+	}
+	if err := VerifySignature(data, testSigner{"k2"}); !errors.Is(err, ErrSignature) {
+		t.Errorf("another key: %v", err)
+	}
+	plain, _ := Encode(sample())
+	if err := VerifySignature(plain, testSigner{"k1"}); !errors.Is(err, ErrUnsigned) {
+		t.Errorf("without signature: %v", err)
+	}
+	other := sample()
+	other.ID++
+	moved, _ := EncodeSigned(other, testSigner{"k1"})
+	signature := regexp.MustCompile(`"signature":"[^"]*"`)
+	forged := signature.ReplaceAll(moved, signature.Find(data))
+	tail := forged[bytes.Index(forged, []byte(`,"signature`))-1:]
+	sum := sha256.Sum256(tail)
+	forged = append(fmt.Appendf(nil, `{"format":2,"sha256":"%x`, sum), tail...)
+	if _, err := Decode(forged); err != nil {
+		t.Fatalf("the forged one has to be whole but for its signature: %v", err)
+	}
+	if err := VerifySignature(forged, testSigner{"k1"}); !errors.Is(err, ErrSignature) {
+		t.Errorf("the signature of another manifest: %v", err)
+	}
+	if _, err := EncodeSigned(sample(), testSigner{`k"1`}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a key id that breaks the frame: %v", err)
+	}
+}
+
 func TestDecodeDetectsEveryChange(t *testing.T) {
-	data, err := Encode(sample())
+	t.Run("plain", func(t *testing.T) { everyChange(t, nil) })
+	t.Run("signed", func(t *testing.T) { everyChange(t, testSigner{"k1"}) })
+}
+
+func everyChange(t *testing.T, signer Signer) {
+	data, err := EncodeSigned(sample(), signer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +189,9 @@ func TestDecodeRefusesNewerFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer := bytes.Replace(data, []byte(`{"format":1,`), []byte(`{"format":12,`), 1)
+	newer := bytes.Replace(data, []byte(`{"format":2,`), []byte(`{"format":12,`), 1)
 	_, err = Decode(newer)
-	if !errors.Is(err, ErrNewerFormat) || !strings.Contains(err.Error(), "12, this build reads up to 1") {
+	if !errors.Is(err, ErrNewerFormat) || !strings.Contains(err.Error(), "12, this build reads up to 2") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -126,6 +204,9 @@ func TestInvalidManifests(t *testing.T) {
 	}{
 		{"slots", "has 128 slots, this build has 65536", func(m *Manifest) { m.Slots = 128 }},
 		{"no id", "no id", func(m *Manifest) { m.ID = 0 }},
+		{"kind", "of kind \"backup\"", func(m *Manifest) { m.Kind = "backup" }},
+		{"parent", "digest of its parent", func(m *Manifest) { m.ParentSHA = "x" }},
+		{"origin", "digest of its parent or origin", func(m *Manifest) { m.Origin.SHA256 = "" }},
 		{"no job", "names no job", func(m *Manifest) { m.Job = "" }},
 		{"no tasks", "no tasks", func(m *Manifest) { m.Tasks = nil }},
 		{"missing task", "operator in: 1 of 2 tasks", func(m *Manifest) { m.Tasks = m.Tasks[1:] }},
@@ -138,7 +219,7 @@ func TestInvalidManifests(t *testing.T) {
 		{"size", "size -2", func(m *Manifest) { m.Tasks[2].Channels[0].Size = -2 }},
 		{"text", "not UTF-8", func(m *Manifest) { m.Tasks[0].Operators[0].Splits[0].Split = "a\xff" }},
 		{"map key", "not UTF-8", func(m *Manifest) { m.Extra["\xff"] = 1 }},
-		{"format", "format 2, this build writes 1", func(m *Manifest) { m.Format = 2 }},
+		{"format", "format 3, this build writes 2", func(m *Manifest) { m.Format = 3 }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -171,6 +252,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
+		m.Format = FormatVersion
 		again, err := Encode(m)
 		if err != nil {
 			t.Fatalf("decoded but cannot encode: %v", err)

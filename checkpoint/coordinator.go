@@ -62,6 +62,7 @@ type Coordinator struct {
 
 	stopping, inputEnded, over bool
 	wanted                     bool  // a checkpoint was asked for and has not started
+	wantedKind                 Kind  // of it
 	next                       *Next // to be put into force by the next checkpoint
 	attempts                   int   // of the final checkpoint
 	stats                      CoordinatorStats
@@ -71,6 +72,7 @@ type Coordinator struct {
 // flight is the checkpoint under way.
 type flight struct {
 	barrier   Barrier
+	kind      Kind
 	last      bool // the job ends with it
 	startedMS int64
 	acks      map[TaskID]TaskSnapshot
@@ -160,6 +162,9 @@ func (c *Coordinator) Step(now Instant, ev Event) []Effect {
 		c.stop(true)
 	case Trigger:
 		c.wanted = true
+		if ev.Savepoint {
+			c.wantedKind = KindSavepoint
+		}
 		if ev.Next != nil {
 			c.next = ev.Next
 		}
@@ -235,10 +240,10 @@ func (c *Coordinator) advance() {
 }
 
 func (c *Coordinator) start() {
-	f := &flight{startedMS: c.now.MonoMS, acks: map[TaskID]TaskSnapshot{}}
+	f := &flight{startedMS: c.now.MonoMS, kind: c.wantedKind, acks: map[TaskID]TaskSnapshot{}}
 	f.barrier = Barrier{ID: c.nextID, Final: c.stopping}
 	c.nextID++
-	c.lastStartMS, c.wanted = c.now.MonoMS, false
+	c.lastStartMS, c.wanted, c.wantedKind = c.now.MonoMS, false, KindCheckpoint
 	c.flight = f
 	if c.allFinished() {
 		c.write(f)
@@ -331,9 +336,7 @@ func (c *Coordinator) manifestWritten(ev ManifestWritten) {
 func (c *Coordinator) write(f *flight) {
 	m := c.opt.Template
 	m.Format, m.Slots, m.ID, m.CreatedMS = FormatVersion, state.Slots, f.barrier.ID, c.now.WallMS
-	if c.opt.Restored != nil {
-		m.Parent = c.opt.Restored.ID
-	}
+	m.Kind, m.Parent = f.kind, c.stats.LastComplete
 	m.Finished = true
 	m.Tasks = make([]TaskSnapshot, 0, len(c.order))
 	for _, task := range c.order {

@@ -55,7 +55,12 @@ type Stop struct{}
 // Trigger asks for a checkpoint now: one that starts after this, so that one under way is finished first.
 // Next, if set, is put into force at its barrier: that checkpoint is the last of the old code. One trigger
 // with Next at a time.
-type Trigger struct{ Next *Next }
+//
+// Savepoint: what it makes is to be a savepoint; who asks for a checkpoint meanwhile is served by it too.
+type Trigger struct {
+	Next      *Next
+	Savepoint bool
+}
 
 // InputEnded says that all sources are at the end of their input and have sent what follows from it
 // downstream, but wait for a final barrier instead of finishing. Where sources just finish, the finishing

@@ -2,16 +2,46 @@ package checkpoint
 
 import "github.com/millrace-io/millrace/state"
 
-// FormatVersion is the version of manifests and run files this build writes.
-const FormatVersion = 1
+// FormatVersion is the version of manifests this build writes; it reads all from 1 on. Format 2 added the
+// kind, the digest of the parent, the origin and signatures; a parent of format 1 is what a run started from.
+const FormatVersion = 2
 
-// Manifest is a complete checkpoint: written last, fsynced, renamed into place. It names every object
-// with its digest and carries a checksum of itself.
+// Kind says what a snapshot is for.
+type Kind string
+
+// The kinds of snapshots. All are complete cuts, and a restart goes on from the newest of any kind.
+const (
+	// KindCheckpoint is made for recovery and expires by retention.
+	KindCheckpoint Kind = ""
+	// KindSavepoint was asked for: it never expires, does not count for retention and replaces no checkpoint.
+	KindSavepoint Kind = "savepoint"
+)
+
+// String is "checkpoint" or "savepoint".
+func (k Kind) String() string {
+	if k == KindCheckpoint {
+		return "checkpoint"
+	}
+	return string(k)
+}
+
+// Origin is where the first snapshot of a fork comes from.
+type Origin struct {
+	Job    string `json:"job"`
+	ID     ID     `json:"id"`
+	SHA256 string `json:"sha256"` // of its manifest file
+}
+
+// Manifest is a complete snapshot: written last, fsynced, renamed into place. It names every object
+// with its digest, whoever added it, and carries a checksum of itself: it needs no other manifest.
 type Manifest struct {
 	Format      int              `json:"format"`
 	ID          ID               `json:"id"`
-	Parent      ID               `json:"parent,omitempty"` // the checkpoint this run of the job started from
-	Job         string           `json:"job"`              // pipeline name
+	Kind        Kind             `json:"kind,omitempty"`
+	Parent      ID               `json:"parent,omitempty"`        // the snapshot before it, 0: none
+	ParentSHA   string           `json:"parent_sha256,omitempty"` // of the parent's manifest file
+	Origin      *Origin          `json:"origin,omitempty"`        // of a fork's first snapshot
+	Job         string           `json:"job"`                     // pipeline name
 	CreatedMS   int64            `json:"created_ms"`
 	Engine      string           `json:"engine"`         // version of millrace that wrote it
 	Seed        uint64           `json:"seed,string"`    // of the key hash

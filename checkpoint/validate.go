@@ -99,6 +99,12 @@ func (m *Manifest) Validate() error {
 		return fmt.Errorf("%w: checkpoint %d has %d slots, this build has %d: its keys would go to other tasks",
 			ErrInvalid, m.ID, m.Slots, state.Slots)
 	}
+	if m.Kind != KindCheckpoint && m.Kind != KindSavepoint {
+		return fmt.Errorf("%w: snapshot %d is of kind %q, expected none or %q", ErrInvalid, m.ID, m.Kind, KindSavepoint)
+	}
+	if m.ParentSHA != "" && !ValidDigest(m.ParentSHA) || m.Origin != nil && !ValidDigest(m.Origin.SHA256) {
+		return fmt.Errorf("%w: snapshot %d: the digest of its parent or origin is no SHA-256 in lower-case hex", ErrInvalid, m.ID)
+	}
 	if m.Job == "" {
 		return fmt.Errorf("%w: checkpoint %d names no job", ErrInvalid, m.ID)
 	}

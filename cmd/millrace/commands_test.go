@@ -29,7 +29,7 @@ func TestUsage(t *testing.T) {
 		{"inspect nothere.wasm", 2, []string{"nothere.wasm"}},
 		{"snapshot lits", 2, []string{`did you mean "list"?`}},
 		{"snapshot list nothere", 2, []string{"no state in"}},
-		{"version", 0, []string{"millrace 0.", "wazero", "ABI v0", "state format 1"}},
+		{"version", 0, []string{"millrace 0.", "wazero", "ABI v0", "state format 2"}},
 	} {
 		t.Run(c.args, func(t *testing.T) { do(t, dir, strings.Fields(c.args)...).want(t, c.code, c.texts...) })
 	}
