@@ -10,8 +10,10 @@ import (
 // serialisable: a worker in another process gets it as JSON.
 type Graph struct {
 	Name        string             `json:"name"`
-	File        string             `json:"file"` // where it came from, for messages
-	Text        []byte             `json:"text"` // the pipeline file as read
+	File        string             `json:"file"`     // where it came from, for messages
+	Text        []byte             `json:"text"`     // the pipeline file as read
+	Mode        string             `json:"mode"`     // ModeStream or ModeBatch
+	ModeWhy     string             `json:"mode_why"` // for people
 	Checkpoint  CheckpointSettings `json:"checkpoint"`
 	MemoryBytes int64              `json:"memory_bytes"` // one budget for the pipeline
 	StateKind   string             `json:"state"`        // "disk" (default) or "memory"
@@ -19,6 +21,12 @@ type Graph struct {
 	Linger      time.Duration      `json:"linger"`
 	Nodes       []*Node            `json:"nodes"` // in an order in which inputs come first
 }
+
+// Modes of a job: what the settings that the file leaves open are chosen for. Results are the same.
+const (
+	ModeStream = "stream" // results soon, little to do again after a crash
+	ModeBatch  = "batch"  // the input ends: what matters is when all of it is done
+)
 
 // CheckpointSettings say when checkpoints are made and how many are kept.
 type CheckpointSettings struct {

@@ -39,6 +39,7 @@ func explainCommand(s streams) *cli.Command {
 // plan is what explain shows.
 type plan struct {
 	Name     string       `json:"name"`
+	Mode     planMode     `json:"mode"`
 	Tasks    int          `json:"tasks"`
 	Vertices []planVertex `json:"vertices"`
 	Promises []planPoint  `json:"promises"`
@@ -62,7 +63,7 @@ var modeNames = map[task.Mode]string{task.Forward: "one to one", task.ByKey: "by
 
 func explain(g *operators.Graph) plan {
 	jp := job.NewPlan(job.Clamp(g, nil))
-	p := plan{Name: g.Name, Tasks: jp.Tasks()}
+	p := plan{Name: g.Name, Mode: modeOf(g), Tasks: jp.Tasks()}
 	for _, v := range jp.Vertices {
 		pv := planVertex{ID: v.ID, Parallelism: v.Parallelism}
 		for _, n := range v.Nodes {
@@ -109,6 +110,9 @@ func (p *plan) promise(g *operators.Graph, n *operators.Node) {
 		x.Why = "staged, and published by one rename after the input's end"
 	default:
 		x.Why = fmt.Sprintf("staged, and published by renames after each checkpoint (every %v)", g.Checkpoint.Interval)
+		if g.Checkpoint.Interval == 0 {
+			x.Why = "staged, and published by renames after the input's end: a run that is killed has published nothing and starts at the beginning"
+		}
 	}
 	if n.Sink != nil {
 		for _, src := range g.Nodes {
@@ -207,7 +211,7 @@ func outputText(p *job.Plan, e operators.Edge) string {
 }
 
 func (p plan) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d tasks\n", p.Name, p.Tasks)
+	fmt.Fprintf(w, "%s: %d tasks, %v\n", p.Name, p.Tasks, p.Mode)
 	for _, v := range p.Vertices {
 		for _, in := range v.Inputs {
 			fmt.Fprintf(w, "  |  from %s\n  v\n", in)

@@ -117,16 +117,7 @@ func (b *builder) graph(text []byte) *operators.Graph {
 		return nil
 	}
 	g := &operators.Graph{Name: o.text("name"), File: b.file, Text: text, MemoryBytes: o.size("memory", defaultMemory),
-		StateKind: o.textOr("state", "disk"), BatchMax: int(o.integer("batch", abi.DefaultBatchRecords)),
-		Linger: o.duration("linger", defaultLinger)}
-	g.Checkpoint = operators.CheckpointSettings{Interval: time.Second, Timeout: time.Minute, Retain: 3}
-	if c := o.sub("checkpoint"); c != nil {
-		g.Checkpoint = operators.CheckpointSettings{Interval: c.duration("interval", time.Second),
-			Timeout: c.duration("timeout", time.Minute), Retain: int(c.integer("retain", 3))}
-		if g.Checkpoint.Timeout == 0 {
-			b.problem(c.node.Line, "checkpoint.timeout", "no checkpoint could complete in 0s", "the default is 60s")
-		}
-	}
+		StateKind: o.textOr("state", "disk"), Linger: o.duration("linger", defaultLinger)}
 	b.g, b.byID, b.mods = g, map[string]*item{}, map[string]*moduleInfo{}
 	list := o.fields["operators"]
 	if list == nil {
@@ -139,6 +130,7 @@ func (b *builder) graph(text []byte) *operators.Graph {
 	for i, n := range list.Content {
 		b.operator(n, fmt.Sprintf("operators[%d]", i), int(o.integer("parallelism", 1)))
 	}
+	b.mode(o)
 	b.link()
 	return g
 }

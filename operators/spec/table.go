@@ -2,6 +2,7 @@ package spec
 
 import (
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/format"
 )
 
@@ -91,16 +92,17 @@ var fieldTypes = []string{string(abi.TypeInt64), string(abi.TypeFloat64), string
 var top = &shape{doc: "A Millrace pipeline.", fields: []field{
 	{name: "name", kind: kindID, required: true, doc: "Name of the pipeline and of its state folder."},
 	{name: "parallelism", kind: kindInt, min: 1, max: maxParall, doc: "Tasks per operator where the operator does not say; default 1."},
+	{name: "mode", kind: kindEnum, enum: []string{modeAuto, operators.ModeStream, operators.ModeBatch}, doc: "What the settings left open are chosen for: stream, soon (a checkpoint each 1s, batches of 256); batch, for input that ends (only the final checkpoint, batches of 1024); auto (default): batch with a checkpoint each 60s where all input ends and can be read again, else stream. Results are the same."},
 	{name: "checkpoint", kind: kindObject, object: checkpointShape, doc: "When checkpoints are made."},
 	{name: "memory", kind: kindSize, doc: "Memory for keyed state of the whole pipeline; default 512MiB."},
 	{name: "state", kind: kindEnum, enum: []string{"disk", "memory"}, doc: "Where state beyond the memory goes: disk (default), or nowhere."},
-	{name: "batch", kind: kindInt, min: 1, max: abi.MaxBatchRecords, doc: "Records per batch at most; default 256."},
+	{name: "batch", kind: kindInt, min: 1, max: abi.MaxBatchRecords, doc: "Records per batch at most; default 256, mode batch: 1024."},
 	{name: "linger", kind: kindDuration, doc: "How long a batch waits for more records before it crosses an exchange; default 5ms."},
 	{name: "operators", kind: kindOperators, required: true, doc: "Operators. Each reads the one above it unless it says `from`."},
 }}
 
 var checkpointShape = &shape{fields: []field{
-	{name: "interval", kind: kindDuration, doc: "Time between checkpoints; 0s: only at the end. Default 1s."},
+	{name: "interval", kind: kindDuration, doc: "Time between checkpoints; 0s: only at the end. Default 1s; mode batch: 0s, chosen by auto: 60s."},
 	{name: "timeout", kind: kindDuration, doc: "A checkpoint not complete by then is given up. Default 60s."},
 	{name: "retain", kind: kindInt, min: 1, max: 1000, doc: "Complete checkpoints kept; default 3."},
 }}
