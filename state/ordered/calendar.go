@@ -12,7 +12,7 @@ const (
 	slotBits    = 6 // a slot is 64 ms
 	levels      = 8
 	chunkHead   = 8
-	itemHead    = 24
+	itemHead    = 32
 	compactFrom = 64 // items of a bucket that is worth cleaning
 )
 
@@ -22,7 +22,8 @@ const (
 // bucket. Buckets are chains of chunks, appended to and unsorted. What the position has passed is in
 // near, sorted.
 //
-// A deleted timer stays as a dead item until its bucket is emptied or has more dead than live ones.
+// A deleted timer stays as a dead item until its bucket is emptied or has more dead than live ones. As long as
+// there are none, nothing asks whether an item lives.
 type calendar struct {
 	chunks  *pages // of both domains
 	pos     uint64 // slots below have been pulled
@@ -35,6 +36,7 @@ type calendar struct {
 	scratch []due
 	spent   []uint32 // chunks without use once the slices of the last Due are invalid
 	rounds  rounds
+	dead    int // items, wherever they are
 }
 
 // bucket is a chain of chunks, newest first.
@@ -59,6 +61,8 @@ type item struct {
 	gen  uint32 // the timer is dead unless the identity table has this number for it
 	klen uint16
 	nlen uint16
+	log  uint32 // number of the log that has the record of its setting; 0: none has
+	ref  logAt  // the record
 }
 
 func (t *item) key() []byte {
@@ -111,8 +115,9 @@ func (q *calendar) place(at int64) (b *bucket, level, i int) {
 	return &q.bucket[level][i], level, i
 }
 
-// add appends a timer; a chunk has been reserved.
-func (q *calendar) add(at int64, hash uint64, gen uint32, key, name []byte) {
+// add appends a timer with a head, but for its lengths; a chunk has been reserved.
+func (q *calendar) add(head item, key, name []byte) {
+	at := head.at
 	q.begin(at)
 	b, level, i := q.place(at)
 	if level >= 0 {
@@ -131,7 +136,8 @@ func (q *calendar) add(at int64, hash uint64, gen uint32, key, name []byte) {
 	}
 	t := (*item)(unsafe.Add(unsafe.Pointer(c), c.used))
 	c.used += uint16(size)
-	*t = item{at, hash, gen, uint16(len(key)), uint16(len(name))}
+	*t = head
+	t.klen, t.nlen = uint16(len(key)), uint16(len(name))
 	copy(t.key(), key)
 	copy(t.name(), name)
 	b.items++
@@ -202,9 +208,9 @@ func (q *calendar) moveTo(pos uint64, live func(*item) bool) error {
 		head := q.take(b, level, i)
 		var err error
 		q.spill(head, func(t *item) {
-			if err == nil && (!check || live(t)) {
+			if err == nil && (!check || q.lives(t, live)) {
 				if err = q.chunks.reserve(1); err == nil {
-					q.add(t.at, t.hash, t.gen, t.key(), t.name())
+					q.add(*t, t.key(), t.name())
 				}
 			}
 		})
@@ -215,8 +221,18 @@ func (q *calendar) moveTo(pos uint64, live func(*item) bool) error {
 	return nil
 }
 
+// lives says whether an item's timer is live. If not, the caller drops the item.
+func (q *calendar) lives(t *item, live func(*item) bool) bool {
+	if q.dead == 0 || live(t) {
+		return true
+	}
+	q.dead--
+	return false
+}
+
 // died counts a dead item at a time, and cleans its bucket when it has more dead ones than live ones.
 func (q *calendar) died(at int64, live func(*item) bool) error {
+	q.dead++
 	b, level, i := q.place(at)
 	if b.items == 0 {
 		return nil // it is in near
@@ -227,9 +243,9 @@ func (q *calendar) died(at int64, live func(*item) bool) error {
 	head := q.take(b, level, i)
 	var err error
 	q.spill(head, func(t *item) {
-		if err == nil && live(t) {
+		if err == nil && q.lives(t, live) {
 			if err = q.chunks.reserve(1); err == nil {
-				q.add(t.at, t.hash, t.gen, t.key(), t.name())
+				q.add(*t, t.key(), t.name())
 			}
 		}
 	})

@@ -177,7 +177,7 @@ func (f *far) enter(t *Timers, d Domain, key []byte, at int64) error {
 		return err
 	}
 	f.n[d]--
-	t.enter(d, id, n, k, name, at)
+	t.enter(d, id, n, k, name, item{at: at})
 	return nil
 }
 
@@ -262,6 +262,7 @@ func (t *Timers) sendFar(d Domain, from int64, head uint32) error {
 		id := t.id(d, k, it.name(), it.at)
 		e := t.ids.find(id.a, id.b)
 		if e == nil || e.c != it.gen {
+			q.dead--
 			return
 		}
 		t.leave(e, k.Hash, id.keyB)

@@ -92,7 +92,7 @@ func (r *rounds) start(q *calendar, upTo int64, live func(*item) bool) {
 	}
 	r.index(q, len(fresh))
 	for _, d := range fresh {
-		if t := q.item(d.ref); live(t) {
+		if t := q.item(d.ref); q.lives(t, live) {
 			r.enqueue(q, d, t)
 		} else {
 			q.consume(d.ref)
@@ -165,7 +165,7 @@ func (r *rounds) collect(q *calendar, live func(*item) bool) {
 	r.round, r.at, r.least = r.round[:0], 0, math.MaxInt64
 	keep := r.chains[:0]
 	for _, c := range r.chains {
-		for c.head >= 0 && !live(q.item(r.nodes[c.head].ref)) {
+		for c.head >= 0 && !q.lives(q.item(r.nodes[c.head].ref), live) {
 			q.consume(r.nodes[c.head].ref)
 			c.head = r.nodes[c.head].next
 		}

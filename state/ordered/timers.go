@@ -60,6 +60,7 @@ func OpenTimers(cfg state.PartConfig, env *coldpebble.Env) (*Timers, error) {
 			return e != nil && e.c == i.gen
 		}
 	}
+	t.log.seq = 1
 	t.far = newFar(cfg, env)
 	t.Limit(cfg.Limit)
 	if err := t.h.restore(t.restore); err != nil {
@@ -80,7 +81,7 @@ func (t *Timers) restore(comp, _ []byte) error {
 	if err := t.room(); err != nil {
 		return err
 	}
-	_, err = t.insert(d, k, name, at)
+	_, err = t.insert(d, k, name, item{at: at})
 	return err
 }
 
@@ -157,15 +158,16 @@ func (t *Timers) Set(d Domain, k state.Key, name []byte, at int64) error {
 	if err := t.room(); err != nil {
 		return err
 	}
-	isNew, err := t.insert(d, k, name, at)
+	isNew, err := t.insert(d, k, name, item{at: at, log: t.log.seq, ref: t.log.next()})
 	if isNew && err == nil {
 		t.log.append(t.comp, nil, kindValue)
 	}
 	return err
 }
 
-// insert registers a timer and says whether it was not there.
-func (t *Timers) insert(d Domain, k state.Key, name []byte, at int64) (bool, error) {
+// insert registers a timer and says whether it was not there. The head has its time and its place in the log.
+func (t *Timers) insert(d Domain, k state.Key, name []byte, head item) (bool, error) {
+	at := head.at
 	id := t.id(d, k, name, at)
 	n := t.counts.find(k.Hash, id.keyB)
 	if t.ids.find(id.a, id.b) != nil {
@@ -191,7 +193,7 @@ func (t *Timers) insert(d Domain, k state.Key, name []byte, at int64) (bool, err
 	if err := t.reserve(id, k, n == nil); err != nil {
 		return false, err
 	}
-	t.enter(d, id, n, k, name, at)
+	t.enter(d, id, n, k, name, head)
 	return true, nil
 }
 
@@ -207,7 +209,7 @@ func (t *Timers) reserve(id id, k state.Key, isNew bool) error {
 }
 
 // enter puts a timer that is not there into tables and calendar; n is the key's entry in counts, if any.
-func (t *Timers) enter(d Domain, id id, n *entry16, k state.Key, name []byte, at int64) {
+func (t *Timers) enter(d Domain, id id, n *entry16, k state.Key, name []byte, head item) {
 	if t.gen++; t.gen == 0 {
 		t.gen = 1
 	}
@@ -217,7 +219,8 @@ func (t *Timers) enter(d Domain, id id, n *entry16, k state.Key, name []byte, at
 	} else {
 		t.counts.insert(k.Hash, id.keyB, 1)
 	}
-	t.cal[d].add(at, k.Hash, t.gen, k.Bytes, name)
+	head.hash, head.gen = k.Hash, t.gen
+	t.cal[d].add(head, k.Bytes, name)
 }
 
 // leave takes a timer out of the tables.
@@ -306,18 +309,33 @@ func (t *Timers) handOut(d Domain, q *calendar, max int, into []state.Timer) ([]
 		id := t.id(d, k, i.name(), i.at)
 		e := t.ids.find(id.a, id.b)
 		if e != nil && e.c == i.gen {
-			t.comp = appendTimer(t.comp[:0], d, k, i.name(), i.at)
-			if err := t.log.reserve(len(t.comp), 0); err != nil {
+			if err := t.logFired(d, i); err != nil {
 				return into, err
 			}
 			t.leave(e, k.Hash, id.keyB)
-			t.log.append(t.comp, nil, kindTomb)
 			into = append(into, state.Timer{Key: k, Name: i.name(), At: i.at})
+		} else {
+			q.dead--
 		}
 		q.consume(r.round[r.at].ref)
 		r.at++
 	}
 	return into, nil
+}
+
+// logFired logs that a timer is no more. One that was set since the last cut is in no snapshot, and leaves
+// none of it in the log.
+func (t *Timers) logFired(d Domain, i *item) error {
+	if i.log == t.log.seq {
+		t.log.void(i.ref, t.logLimit)
+		return nil
+	}
+	t.comp = appendTimer(t.comp[:0], d, state.Key{Hash: i.hash, Bytes: i.key()}, i.name(), i.at)
+	if err := t.log.reserve(len(t.comp), 0); err != nil {
+		return err
+	}
+	t.log.append(t.comp, nil, kindTomb)
+	return nil
 }
 
 // Len implements state.Timers.
