@@ -75,14 +75,25 @@ func (k *block) collect(o *Op, b *abi.Batch, lo, hi int) *Fault {
 	if k.cells > 0 {
 		maxKeys = max(1, min(maxKeys, maxCellBytes/k.cells))
 	}
-	for i := lo; i < hi; i++ {
-		key := b.Frame(i).Key()
+	f := k.gather(o, b, lo, hi, maxKeys)
+	k.keyIdx = k.keyIdx[:k.n]
+	return f
+}
+
+// gather fills the block until a record's key may not enter it, or finds no room.
+func (k *block) gather(o *Op, b *abi.Batch, lo, hi, maxKeys int) *Fault {
+	k.keyIdx = k.keyIdx[:hi-lo]
+	hashes := b.Hash[lo:hi]
+	for i, off := range b.Off[lo:hi] {
+		key := abi.Frame(b.Data[off:]).Key()
 		if key == nil || len(key) > abi.MaxKeyBytes {
-			return k.badKey(o, key, i-lo)
+			return k.badKey(o, key, i)
 		}
-		if !k.addKey(b.Hash[i], key, uint32(i-lo), maxKeys) {
+		j, ok := k.addKey(hashes[i], key, uint32(i), maxKeys)
+		if !ok {
 			return nil
 		}
+		k.keyIdx[i] = j
 		k.n++
 	}
 	return nil
@@ -95,29 +106,26 @@ func (k *block) badKey(o *Op, key []byte, at int) *Fault {
 	return o.fault(FaultLimit, at, "key of %d bytes, at most %d may enter keyed state", len(key), abi.MaxKeyBytes)
 }
 
-func (k *block) addKey(h uint64, key []byte, record uint32, maxKeys int) bool {
-	i := uint32(h) & (keyTable - 1)
-	for {
-		e := k.table[i]
-		if e>>keyIdxBits != k.gen {
-			break
-		}
-		j := e & keyIdxMask
-		if k.keys[j].Hash == h && bytes.Equal(k.keys[j].Bytes, key) {
-			k.keyIdx = append(k.keyIdx, j)
+// addKey is the key index of a record's key; ok: there was room for it.
+func (k *block) addKey(h uint64, key []byte, record uint32, maxKeys int) (index uint32, ok bool) {
+	table := (*[keyTable]uint32)(k.table)
+	i := uint32(h) % keyTable
+	for table[i]>>keyIdxBits == k.gen {
+		j := table[i] & keyIdxMask
+		if e := &k.keys[j]; e.Hash == h && bytes.Equal(e.Bytes, key) {
 			k.last[j] = record
-			return true
+			return j, true
 		}
-		i = (i + 1) & (keyTable - 1)
+		i = (i + 1) % keyTable
 	}
-	if len(k.keys) == maxKeys {
-		return false
+	n := len(k.keys)
+	if n >= maxKeys {
+		return 0, false
 	}
-	k.table[i] = k.gen<<keyIdxBits | uint32(len(k.keys))
-	k.keyIdx = append(k.keyIdx, uint32(len(k.keys)))
+	table[i] = k.gen<<keyIdxBits | uint32(n)
 	k.keys = append(k.keys, state.Key{Hash: h, Bytes: key})
 	k.last = append(k.last, record)
-	return true
+	return uint32(n), true
 }
 
 // frame is record i of the block.
@@ -173,12 +181,16 @@ func (k *block) write(o *Op, kind uint32, b *abi.Batch, marks []abi.Mark) (int, 
 	le.PutUint64(h[abi.BlockProcessing:], uint64(o.now))
 	delta := uint32(frames) - start
 	t := in[offTab : offTab+4*k.n]
-	for i, off := range b.Off[k.lo : k.lo+k.n] {
-		le.PutUint32(t[4*i:], off+delta)
+	for _, off := range b.Off[k.lo : k.lo+k.n] {
+		le.PutUint32(t, off+delta)
+		t = t[4:]
 	}
-	t = in[keyTab:]
-	for i, j := range k.keyIdx {
-		le.PutUint32(t[4*i:], j)
+	if k.keyed {
+		t = in[keyTab : keyTab+4*k.n]
+		for _, j := range k.keyIdx[:k.n] {
+			le.PutUint32(t, j)
+			t = t[4:]
+		}
 	}
 	k.writeMarks(in[markTab:], marks)
 	copy(in[frames:k.size], b.Data[start:end])

@@ -13,7 +13,10 @@ func (s *valueStore) LoadCells(keys []state.Key, pos []state.Pos, cells []byte, 
 	if s.err != nil {
 		return s.err
 	}
-	for i := range keys {
+	for i := 0; ; i++ {
+		if i = s.tab.LoadCells(keys, pos, cells, stride, s.max, i); i == len(keys) {
+			return nil
+		}
 		v, ok, hit := s.tab.ValueAt(pos[i], keys[i].Hash, keys[i].Bytes)
 		if !hit {
 			var err error
@@ -32,7 +35,6 @@ func (s *valueStore) LoadCells(keys []state.Key, pos []state.Pos, cells []byte, 
 		binary.LittleEndian.PutUint64(cell, head)
 		copy(cell[abi.CellHeader:], v)
 	}
-	return nil
 }
 
 // StoreCells implements state.Value.
@@ -40,7 +42,10 @@ func (s *valueStore) StoreCells(keys []state.Key, pos []state.Pos, cells []byte,
 	if s.err != nil {
 		return s.err
 	}
-	for i := range keys {
+	for i := 0; ; i++ {
+		if i = s.tab.StoreCells(keys, pos, cells, stride, s.max, i); i == len(keys) {
+			return nil
+		}
 		cell := cells[i*stride : (i+1)*stride]
 		head := binary.LittleEndian.Uint64(cell)
 		flags := head >> 32
@@ -60,5 +65,4 @@ func (s *valueStore) StoreCells(keys []state.Key, pos []state.Pos, cells []byte,
 			return err
 		}
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"bytes"
 	"fmt"
 	"math/bits"
 	"unsafe"
@@ -119,13 +118,27 @@ func (t *Table) entryValue(e unsafe.Pointer) []byte {
 
 func payloadSize(e unsafe.Pointer) int { return int(*eKlen(e)) + int(*eVlen(e)) }
 
+// hasKey says whether an entry is that of a key. Short keys are compared here: a call of the runtime's
+// comparison costs as much as the rest of a look-up in the cache.
+func (t *Table) hasKey(e unsafe.Pointer, key []byte) bool {
+	n := int(*eKlen(e))
+	if n != len(key) {
+		return false
+	}
+	if n < 8 || n > 16 {
+		return string(t.entryKey(e)) == string(key)
+	}
+	a, b := t.payload(e), unsafe.Pointer(unsafe.SliceData(key))
+	return *(*uint64)(a) == *(*uint64)(b) && *(*uint64)(unsafe.Add(a, n-8)) == *(*uint64)(unsafe.Add(b, n-8))
+}
+
 // find returns the position of a key, or where it would be inserted and false.
 func (t *Table) find(g *grid, h uint64, key []byte) (int, bool) {
 	i := g.home(h - t.base)
 	e := g.at(i)
 	for {
 		x := *eHash(e)
-		if x == h && bytes.Equal(t.entryKey(e), key) {
+		if x == h && t.hasKey(e, key) {
 			return i, true
 		}
 		if x == 0 {

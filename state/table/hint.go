@@ -22,7 +22,7 @@ func (t *Table) hinted(p state.Pos, h uint64, key []byte) unsafe.Pointer {
 	if uint(p) >= uint(g.slots) {
 		return nil
 	}
-	if e := g.at(int(p)); *eHash(e) == h && string(t.entryKey(e)) == string(key) {
+	if e := g.at(int(p)); *eHash(e) == h && t.hasKey(e, key) {
 		return e
 	}
 	return nil

@@ -119,7 +119,7 @@ func (t *Table) entry(p state.Pos) unsafe.Pointer {
 func (t *Table) Find(hint state.Pos, h uint64, key []byte) state.Pos {
 	g, mark := t.gridOf(h)
 	if hint >= 0 && hint&oldPos == mark && int(hint&^oldPos) < g.slots {
-		if e := g.at(int(hint &^ oldPos)); *eHash(e) == h && string(t.entryKey(e)) == string(key) {
+		if e := g.at(int(hint &^ oldPos)); *eHash(e) == h && t.hasKey(e, key) {
 			return hint
 		}
 	}
