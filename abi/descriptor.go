@@ -13,6 +13,10 @@ const (
 	FunctionFlatMap FunctionKind = "flat_map" // one in, any number out
 	FunctionFilter  FunctionKind = "filter"   // keeps or drops
 	FunctionProcess FunctionKind = "process"  // keyed state, timers, side outputs
+	// FunctionAggregate folds the records of a window: exactly one state, the accumulator, prefetched.
+	FunctionAggregate FunctionKind = "aggregate"
+	// FunctionWindow is called when a window fires, with its elements or the row of its aggregates.
+	FunctionWindow FunctionKind = "window"
 )
 
 // Descriptor is what a module says of itself.
@@ -33,6 +37,8 @@ type Function struct {
 	Outputs []string          `json:"outputs,omitempty"` // names of the side outputs, numbered from 1
 	States  []StateDescriptor `json:"states,omitempty"`
 	Timers  []string          `json:"timers,omitempty"` // "event", "processing"
+	// Retracts says that an aggregate can take a record back.
+	Retracts bool `json:"retracts,omitempty"`
 }
 
 // StateKind is the kind of a keyed state.
@@ -52,6 +58,17 @@ type StateDescriptor struct {
 	Kind     StateKind `json:"kind"`
 	Version  int       `json:"version,omitempty"`   // schema version
 	MaxBytes int       `json:"max_bytes,omitempty"` // of one value; 0: MaxStateValueBytes
+	// Schema describes values, or a list's elements; KeySchema a map's user keys. Nil: undescribed.
+	Schema    *Schema `json:"schema,omitempty"`
+	KeySchema *Schema `json:"key_schema,omitempty"`
+}
+
+// Accumulator is the state of an aggregate; nil if it declares it as no aggregate may.
+func (f *Function) Accumulator() *StateDescriptor {
+	if f.Kind != FunctionAggregate || len(f.States) != 1 || !f.States[0].Prefetched() {
+		return nil
+	}
+	return &f.States[0]
 }
 
 // Prefetched says whether the state comes with the batch.
