@@ -1,0 +1,5 @@
+//go:build !linux && !darwin && !freebsd
+
+package control
+
+func peerOfSocket(int) peer { return peer{} }
