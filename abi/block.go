@@ -5,7 +5,7 @@ package abi
 // does each table in it. The guest may change value cells in place and nothing else that the host
 // reads back.
 //
-//	0  u32 kind        KindRecords, KindEventTimers or KindProcessingTimers
+//	0  u32 kind        KindRecords, KindEventTimers, KindProcessingTimers, KindSteps or KindWindows
 //	4  u32 n           number of records (or timers)
 //	8  u32 offsets     table u32[n]: each frame's offset
 //	12 u32 keys        table u32[n]: each record's key index; 0 = the stream is not keyed
@@ -26,6 +26,17 @@ package abi
 //
 // In a timer block a frame is one due timer: time = the timer's time, key = the key, value = its name,
 // position = that of the record that last moved the watermark (informative).
+//
+// In a block of an aggregate's steps a frame is one step (FrameOutput: StepAdd and so on), a key index is the
+// number of an accumulator, and the one state is the accumulator: a cell that is not present is an empty one.
+// StepAdd, StepRetract: the frame is the record. StepMerge: the value is u32 key indexes of the accumulators
+// that come in, in order. StepResult: key = the key, time = the window's last instant, value = a window without
+// elements. A later step sees what an earlier one made of its accumulators. The block has no marks, and no
+// watermark.
+//
+// In a block of windows a frame is a window that fires: key, time = its last instant, value = the window and its
+// elements: WindowHeader bytes, then WindowCount frames back to back, without keys. Where the window has
+// aggregates there is one element, whose value is their row.
 const (
 	BlockKind       = 0
 	BlockN          = 4
@@ -51,6 +62,25 @@ const (
 	KindRecords          = 0
 	KindEventTimers      = 1
 	KindProcessingTimers = 2
+	KindSteps            = 3
+	KindWindows          = 4
+)
+
+// Steps of an aggregate.
+const (
+	StepAdd     = 0
+	StepRetract = 1
+	StepMerge   = 2
+	StepResult  = 3
+)
+
+// A window: i64 start, i64 end (exclusive), u32 revision, u32 number of elements, elements.
+const (
+	WindowStart    = 0
+	WindowEnd      = 8
+	WindowRevision = 16
+	WindowCount    = 20
+	WindowHeader   = 24
 )
 
 // The guest writes at the start of its output buffer, before mr_process returns:

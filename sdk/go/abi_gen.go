@@ -79,6 +79,25 @@ const (
 	kindRecords          uint32 = 0 // records
 	kindEventTimers      uint32 = 1 // event-time timers that are due
 	kindProcessingTimers uint32 = 2 // processing-time timers that are due
+	kindSteps            uint32 = 3 // steps of an aggregate
+	kindWindows          uint32 = 4 // windows that fire
+)
+
+// Steps of an aggregate, in FrameOutput of a frame of KindSteps.
+const (
+	stepAdd     byte = 0 // the record comes in
+	stepRetract byte = 1 // the record goes out
+	stepMerge   byte = 2 // the accumulators of the listed cells come in
+	stepResult  byte = 3 // the window fires
+)
+
+// Window, byte offsets in the value of a frame that tells one.
+const (
+	windowStart    = 0  // i64: ms
+	windowEnd      = 8  // i64: ms, exclusive
+	windowRevision = 16 // u32: number of this result of the window, from 1; 0: not counted
+	windowCount    = 20 // u32: number of elements
+	windowHeader   = 24 // size of the header; the elements follow, as frames
 )
 
 // Output buffer, byte offsets.

@@ -104,6 +104,32 @@ pub const KIND_RECORDS: u32 = 0;
 pub const KIND_EVENT_TIMERS: u32 = 1;
 /// processing-time timers that are due
 pub const KIND_PROCESSING_TIMERS: u32 = 2;
+/// steps of an aggregate
+pub const KIND_STEPS: u32 = 3;
+/// windows that fire
+pub const KIND_WINDOWS: u32 = 4;
+
+// Steps of an aggregate, in FrameOutput of a frame of KindSteps.
+/// the record comes in
+pub const STEP_ADD: u8 = 0;
+/// the record goes out
+pub const STEP_RETRACT: u8 = 1;
+/// the accumulators of the listed cells come in
+pub const STEP_MERGE: u8 = 2;
+/// the window fires
+pub const STEP_RESULT: u8 = 3;
+
+// Window, byte offsets in the value of a frame that tells one.
+/// i64: ms
+pub const WINDOW_START: usize = 0;
+/// i64: ms, exclusive
+pub const WINDOW_END: usize = 8;
+/// u32: number of this result of the window, from 1; 0: not counted
+pub const WINDOW_REVISION: usize = 16;
+/// u32: number of elements
+pub const WINDOW_COUNT: usize = 20;
+/// size of the header; the elements follow, as frames
+pub const WINDOW_HEADER: usize = 24;
 
 // Output buffer, byte offsets.
 /// u32: records done since the block's start

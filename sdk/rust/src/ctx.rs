@@ -279,6 +279,46 @@ impl Ctx {
         Ok(())
     }
 
+    // Accumulators, for aggregates: cells of the one state.
+
+    /// Which accumulator the step is about.
+    #[inline(always)]
+    pub(crate) fn step_key(&self) -> u32 {
+        read!(u32, self.keys, 4 * self.i as usize)
+    }
+
+    /// An accumulator's bytes in the block; `None` if it is empty. They change with `set_accumulator`.
+    ///
+    /// # Safety
+    /// In a call of steps, which `key` is from.
+    #[inline(always)]
+    pub(crate) unsafe fn accumulator<'a>(&self, key: u32) -> Option<&'a [u8]> {
+        let slot = &*self.slots.as_ptr(); // a block of steps has one state
+        let cell = self.block.add(slot.base as usize + key as usize * slot.stride as usize);
+        if read!(u32, cell, 4) & abi::CELL_PRESENT == 0 {
+            return None;
+        }
+        let len = read!(u32, cell, 0) as usize;
+        Some(core::slice::from_raw_parts(cell.add(abi::CELL_HEADER), len))
+    }
+
+    /// Sets an accumulator. Errors: longer than declared.
+    ///
+    /// # Safety
+    /// As `accumulator`.
+    #[inline(always)]
+    pub(crate) unsafe fn set_accumulator(&mut self, key: u32, v: &[u8]) -> Result<()> {
+        let slot = &*self.slots.as_ptr();
+        if v.len() + abi::CELL_HEADER > slot.stride as usize {
+            return Err(too_long(v.len(), slot.stride as usize - abi::CELL_HEADER));
+        }
+        let cell = self.block.add(slot.base as usize + key as usize * slot.stride as usize);
+        emit::append_short(cell.add(abi::CELL_HEADER), v);
+        (cell as *mut u32).write((v.len() as u32).to_le());
+        (cell.add(4) as *mut u32).write((abi::CELL_PRESENT | abi::CELL_CHANGED).to_le());
+        Ok(())
+    }
+
     pub(crate) fn clear_cell(&mut self, s: usize) -> Result<()> {
         let key = self.key();
         match self.slots.get_mut(s) {

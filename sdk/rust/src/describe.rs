@@ -91,12 +91,20 @@ impl Json {
 
     const fn function(self, f: &FunctionDesc) -> Json {
         assert!(
-            same(f.kind, "map") || same(f.kind, "flat_map") || same(f.kind, "filter") || same(f.kind, "process"),
-            "a function is a map, flat_map, filter or process"
+            same(f.kind, "map")
+                || same(f.kind, "flat_map")
+                || same(f.kind, "filter")
+                || same(f.kind, "process")
+                || same(f.kind, "aggregate")
+                || same(f.kind, "window"),
+            "a function is a map, flat_map, filter, process, aggregate or window"
         );
         let mut json = self.text("{\"name\":").string(f.name).text(",\"kind\":").string(f.kind);
         if f.keyed {
             json = json.text(",\"keyed\":true");
+        }
+        if f.retracts {
+            json = json.text(",\"retracts\":true");
         }
         json = json.fields("input", f.input).fields("output", f.output).strings("outputs", f.outputs);
         if !f.states.is_empty() {

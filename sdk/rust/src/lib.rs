@@ -44,6 +44,7 @@ extern crate std;
 
 #[rustfmt::skip]
 pub mod abi;
+mod aggregate;
 mod codec;
 mod ctx;
 mod describe;
@@ -60,6 +61,7 @@ mod state;
 #[cfg(all(not(target_arch = "wasm32"), feature = "std"))]
 pub mod testing;
 
+pub use aggregate::{Aggregate, Elements, Window};
 pub use codec::{Bounded, Codec, Fixed, MapKey};
 pub use ctx::{Ctx, Level};
 pub use emit::{Emit, IntoKey};
@@ -78,13 +80,15 @@ pub struct Output(pub u8);
 pub mod prelude {
     pub use crate::abi::{MAX_WATERMARK, NO_TIME};
     pub use crate::{
-        bail, codec, Bounded, Ctx, Domain, Error, Level, List, Map, Op, Output, Record, Result, Timer, Value,
+        bail, codec, Aggregate, Bounded, Ctx, Domain, Error, Level, List, Map, Op, Output, Record, Result, Timer,
+        Value, Window,
     };
 }
 
 /// For the macros.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::aggregate::{begin_window, step};
     pub use crate::describe::describe;
     pub use crate::module::{alloc_buffer, begin_record, begin_timer, each, process};
     pub use alloc::format;

@@ -46,7 +46,7 @@ pub type FieldDesc = (&'static str, &'static str);
 pub struct FunctionDesc {
     /// its name
     pub name: &'static str,
-    /// map, flat_map, filter or process
+    /// map, flat_map, filter, process, aggregate or window
     pub kind: &'static str,
     /// whether it wants a keyed stream
     pub keyed: bool,
@@ -60,13 +60,15 @@ pub struct FunctionDesc {
     pub states: &'static [StateDesc],
     /// "event", "processing"
     pub timers: &'static [&'static str],
+    /// whether an aggregate can take a record back
+    pub retracts: bool,
 }
 
 /// A function of a module.
 pub struct Function {
     /// what it says of itself
     pub desc: FunctionDesc,
-    /// handles records from the first index to below the second, returns where it stopped
+    /// handles records (steps, windows) from the first index to below the second, returns where it stopped
     pub records: Loop,
     /// the same for timers
     pub timers: Option<Loop>,
@@ -127,7 +129,7 @@ pub unsafe fn process(module: &Module, ctx: &mut Ctx, block: *mut u8, out: *mut 
     let n = ctx.word(abi::BLOCK_N);
     let function = &module.functions[ctx.word(abi::BLOCK_FUNCTION) as usize];
     let consumed = match (ctx.word(abi::BLOCK_KIND), function.timers) {
-        (abi::KIND_RECORDS, _) => (function.records)(ctx, first, n),
+        (abi::KIND_RECORDS | abi::KIND_STEPS | abi::KIND_WINDOWS, _) => (function.records)(ctx, first, n),
         (_, Some(timers)) => timers(ctx, first, n),
         (_, None) => panic!("a timer is due in {}, which has no on_timer", function.desc.name),
     };
@@ -215,6 +217,8 @@ pub fn alloc_buffer(size: usize) -> *mut u8 {
 ///         states: { total: Value<u64>, days: Map<i64, Day> },
 ///         timers: [event, processing],
 ///     },
+///     aggregate mean { of: Mean, input: { delay: int64 }, output: { mean: float64 } }, // Mean: Aggregate
+///     window median { on_window: median, input: { delay: int64 }, output: { median: float64 }, side_outputs: [odd] },
 /// }
 /// ```
 ///
@@ -267,6 +271,92 @@ macro_rules! module {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __function {
+    (aggregate $name:ident [] {
+        of: $acc:ty
+        $(, input: { $($in:ident : $in_type:ident),* $(,)? })?
+        , output: { $($out:ident : $out_type:ident),* $(,)? }
+        $(,)?
+    }) => {
+        #[allow(non_upper_case_globals, non_camel_case_types, dead_code, unused_imports)]
+        pub mod $name {
+            use super::*;
+
+            $crate::__columns! { input [$($($in)*)?] }
+            $crate::__columns! { output [$($out)*] }
+
+            pub(super) const DESC: $crate::FunctionDesc = $crate::FunctionDesc {
+                name: stringify!($name),
+                kind: "aggregate",
+                keyed: false,
+                input: &[$($((stringify!($in), stringify!($in_type))),*)?],
+                output: &[$((stringify!($out), stringify!($out_type))),*],
+                outputs: &[],
+                states: &[$crate::StateDesc {
+                    name: "accumulator",
+                    kind: $crate::StateKind::Value,
+                    max_bytes: <$acc as $crate::Codec>::MAX_BYTES,
+                }],
+                timers: &[],
+                retracts: <$acc as $crate::Aggregate>::RETRACTS,
+            };
+
+            const _: () = assert!(DESC.states[0].prefetched(), "an accumulator has a bound of 1 to 4,096 bytes");
+
+            #[inline(never)]
+            fn step(ctx: &mut $crate::Ctx, i: u32) -> $crate::Result<()> {
+                unsafe { $crate::__private::step::<$acc>(ctx, i) }
+            }
+
+            pub(super) const FUNCTION: $crate::Function = $crate::Function {
+                desc: DESC,
+                records: |ctx, first, n| unsafe { $crate::__private::each(ctx, first, n, step) },
+                timers: None,
+            };
+        }
+    };
+    (window $name:ident [] {
+        on_window: $on_window:path
+        $(, input: { $($in:ident : $in_type:ident),* $(,)? })?
+        $(, output: { $($out:ident : $out_type:ident),* $(,)? })?
+        $(, side_outputs: [$($side:ident),* $(,)?])?
+        $(,)?
+    }) => {
+        #[allow(non_upper_case_globals, non_camel_case_types, dead_code, unused_imports)]
+        pub mod $name {
+            use super::*;
+
+            $crate::__columns! { input [$($($in)*)?] }
+            $crate::__columns! { output [$($($out)*)?] }
+            $(
+                enum SideIndex { Main, $($side),* }
+                $(pub const $side: $crate::Output = $crate::Output(SideIndex::$side as u8);)*
+            )?
+
+            pub(super) const DESC: $crate::FunctionDesc = $crate::FunctionDesc {
+                name: stringify!($name),
+                kind: "window",
+                keyed: false,
+                input: &[$($((stringify!($in), stringify!($in_type))),*)?],
+                output: &[$($((stringify!($out), stringify!($out_type))),*)?],
+                outputs: &[$($(stringify!($side)),*)?],
+                states: &[],
+                timers: &[],
+                retracts: false,
+            };
+
+            #[inline(never)]
+            fn window(ctx: &mut $crate::Ctx, i: u32) -> $crate::Result<()> {
+                let w = &unsafe { $crate::__private::begin_window(ctx, i) };
+                $on_window(ctx, w)
+            }
+
+            pub(super) const FUNCTION: $crate::Function = $crate::Function {
+                desc: DESC,
+                records: |ctx, first, n| unsafe { $crate::__private::each(ctx, first, n, window) },
+                timers: None,
+            };
+        }
+    };
     ($kind:ident $name:ident [$($keyed:ident)?] {
         on_record: $on_record:path
         $(, on_timer: $on_timer:path)?
@@ -321,6 +411,7 @@ macro_rules! __function {
                     max_bytes: <$state_type>::MAX_BYTES,
                 }),*)?],
                 timers: &[$($(stringify!($timer)),*)?],
+                retracts: false,
             };
 
             // The user's code runs in this frame of its own, never inlined into the loop: fuel and
@@ -344,6 +435,21 @@ macro_rules! __function {
                 records: |ctx, first, n| unsafe { $crate::__private::each(ctx, first, n, record) },
                 timers: $crate::__timer!($(timer $on_timer)?),
             };
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __columns {
+    ($which:ident []) => {};
+    ($which:ident [$($column:ident)+]) => {
+        /// Columns of the row.
+        pub mod $which {
+            enum Column { $($column,)+ Count }
+            $(pub const $column: usize = Column::$column as usize;)+
+            /// Number of columns.
+            pub const COUNT: usize = Column::Count as usize;
         }
     };
 }

@@ -115,6 +115,64 @@ impl Block {
         Block { memory, keys, distinct, cells }
     }
 
+    /// A block of one kind of step, all about the first of these accumulators.
+    pub(super) fn steps(
+        function: usize,
+        desc: &FunctionDesc,
+        step: u8,
+        records: &[Input],
+        accumulators: &[Option<&[u8]>],
+    ) -> Block {
+        let mut w = Writer(vec![0; abi::BLOCK_HEADER]);
+        let n = records.len();
+        w.patch(abi::BLOCK_KIND, abi::KIND_STEPS);
+        w.patch(abi::BLOCK_N, n as u32);
+        w.patch(abi::BLOCK_FUNCTION, function as u32);
+        w.patch_long(abi::BLOCK_WATERMARK, abi::MIN_WATERMARK);
+        w.patch(abi::BLOCK_N_KEYS, accumulators.len() as u32);
+        let offsets = w.align() as usize;
+        w.patch(abi::BLOCK_OFFSETS, offsets as u32);
+        w.0.resize(offsets + 4 * n, 0);
+        let keys = w.align();
+        w.patch(abi::BLOCK_KEYS, keys);
+        w.0.resize(keys as usize + 4 * n, 0);
+        let stride = abi::CELL_HEADER + ((desc.states[0].max_bytes + 7) & !7);
+        let table = w.align() as usize;
+        w.patch(abi::BLOCK_N_STATES, 1);
+        w.patch(abi::BLOCK_STATES, table as u32);
+        let base = table + 8;
+        w.word(base as u32);
+        w.word(stride as u32);
+        for (i, a) in accumulators.iter().enumerate() {
+            let at = base + i * stride;
+            w.0.resize(at + stride, 0xee);
+            let v = a.unwrap_or(&[]);
+            w.patch(at, v.len() as u32);
+            w.patch(at + 4, if a.is_some() { abi::CELL_PRESENT } else { 0 });
+            w.0[at + 8..at + 8 + v.len()].copy_from_slice(v);
+        }
+        for (i, r) in records.iter().enumerate() {
+            let at = w.align();
+            w.patch(offsets + 4 * i, at);
+            append_frame(&mut w.0, r, step, 0);
+        }
+        let cells = vec![(0, base, stride)];
+        Block { memory: words(&w.0), keys: vec![None; n], distinct: Vec::new(), cells }
+    }
+
+    /// An accumulator as it is now.
+    pub(super) fn accumulator(&self, i: usize, max_bytes: usize) -> Option<Vec<u8>> {
+        let b = as_bytes(&self.memory);
+        let (_, base, stride) = self.cells[0];
+        let at = base + i * stride;
+        let len = word(b, at) as usize;
+        if word(b, at + 4) & abi::CELL_PRESENT == 0 {
+            return None;
+        }
+        assert!(len <= max_bytes, "an accumulator of {len} bytes");
+        Some(b[at + abi::CELL_HEADER..][..len].to_owned())
+    }
+
     pub(super) fn keys(&self) -> Vec<Option<Vec<u8>>> {
         self.keys.clone()
     }

@@ -5,9 +5,11 @@
 
 mod block;
 mod host;
+mod window;
 
 pub(crate) use host::with_host;
 pub use host::{Host, Log};
+pub use window::{Accumulator, TestWindow};
 
 use crate::abi;
 use crate::ctx::Ctx;
@@ -205,8 +207,14 @@ impl Harness {
 
     fn call(&mut self, kind: u32, records: &[Input]) {
         let desc: &'static FunctionDesc = &self.function().desc;
-        let mut block =
-            block::Block::new(kind, self.function, desc, records, &self.host, self.watermark, self.processing);
+        let block = block::Block::new(kind, self.function, desc, records, &self.host, self.watermark, self.processing);
+        let mut block = self.run(block, records);
+        block.write_back(&mut self.host, desc.states);
+    }
+
+    /// Runs a block to its end, however often the function yields.
+    fn run(&mut self, mut block: block::Block, records: &[Input]) -> block::Block {
+        let desc: &'static FunctionDesc = &self.function().desc;
         let mut first = 0;
         self.host.start(block.keys(), desc);
         loop {
@@ -224,10 +232,10 @@ impl Harness {
                 break;
             }
         }
-        block.write_back(&mut self.host, desc.states);
         for (i, message) in self.host.take_failures() {
             self.failures.push(Failure { key: records[i].key.clone(), message });
         }
+        block
     }
 
     /// Takes the outputs so far, all of them in order.
