@@ -43,14 +43,15 @@ type Manifest struct {
 	Origin      *Origin          `json:"origin,omitempty"`        // of a fork's first snapshot
 	Job         string           `json:"job"`                     // pipeline name
 	CreatedMS   int64            `json:"created_ms"`
-	Engine      string           `json:"engine"`         // version of millrace that wrote it
-	Seed        uint64           `json:"seed,string"`    // of the key hash
-	Slots       int              `json:"slots"`          // always state.Slots; another number is refused
-	Finished    bool             `json:"finished"`       // input ended and everything is in here
-	Pipeline    string           `json:"pipeline"`       // digest object of the pipeline file as run
-	Modules     []ModuleRef      `json:"modules"`        // every module in use
-	Next        *Next            `json:"next,omitempty"` // in force behind this barrier; nil: what is above
-	Tasks       []TaskSnapshot   `json:"tasks"`          // one per (operator chain, task)
+	Engine      string           `json:"engine"`           // version of millrace that wrote it
+	Seed        uint64           `json:"seed,string"`      // of the key hash
+	Slots       int              `json:"slots"`            // always state.Slots; another number is refused
+	Finished    bool             `json:"finished"`         // input ended and everything is in here
+	Pipeline    string           `json:"pipeline"`         // digest object of the pipeline file as run
+	Modules     []ModuleRef      `json:"modules"`          // every module in use
+	States      []StateRef       `json:"states,omitempty"` // as the operators declare them
+	Next        *Next            `json:"next,omitempty"`   // in force behind this barrier; nil: what is above
+	Tasks       []TaskSnapshot   `json:"tasks"`            // one per (operator chain, task)
 	Extra       map[string]int64 `json:"extra,omitempty"`
 	StoredBytes int64            `json:"stored_bytes"` // new bytes this checkpoint added
 }

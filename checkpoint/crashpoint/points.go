@@ -23,6 +23,8 @@ const (
 	MidRestoreLoad = "K20" // a task is restoring: some of its runs are loaded, others are not
 	BetweenRenames = "F1"  // a sink published one of several staged parts
 	AfterCommit    = "F2"  // every sink published, no later checkpoint is complete
+	MidSwap        = "K21" // a task cut with the old module and closed it, other tasks may still run it
+	AfterSwap      = "K22" // the checkpoint of the swap is complete, nothing of the new code is
 	MidRetention   = "K24" // an old manifest is deleted, its objects are still there
 	BeforeFinal    = "F3"  // input ended, the final checkpoint has not begun
 )
@@ -52,6 +54,8 @@ var Points = []Point{
 	{MidRestoreLoad, "a task is restoring: some of its runs are loaded, others are not"},
 	{BetweenRenames, "a sink published one of several staged parts"},
 	{AfterCommit, "every sink published, no later checkpoint is complete"},
+	{MidSwap, "a task cut with the old module and closed it, other tasks may still run it"},
+	{AfterSwap, "the checkpoint of a change is complete, nothing of the new code is"},
 	{MidRetention, "an old manifest is deleted, its objects are still there"},
 	{BeforeFinal, "input ended, the final checkpoint has not begun"},
 }

@@ -1,11 +1,14 @@
 // Package snapstore keeps snapshots in a directory: immutable objects named by their SHA-256, and one
-// manifest per complete checkpoint, written last.
+// manifest per complete snapshot, written last. Checkpoints expire by retention, savepoints never do;
+// each names all its objects, so that none needs another.
 //
 //	FORMAT               what this directory is and the version of its layout
 //	LOCK                 held by the process that writes; holds its pid
-//	HEAD                 newest complete checkpoint, and ids that may have been used
+//	HEAD                 newest complete snapshot, ids that may have been used, what was withdrawn
+//	REGISTRY             which snapshots are savepoints, tags and notes
 //	objects/ab/ab12...   immutable files
-//	manifests/%08d.json  complete checkpoints
+//	manifests/%08d.json  complete snapshots
+//	leases/PID-N.json    what other processes are reading
 //	tmp/                 files being written; emptied when the store is opened
 package snapstore
 

@@ -14,20 +14,25 @@ import (
 type head struct {
 	reserved checkpoint.ID // ids up to this one may have been used
 	latest   checkpoint.ID // 0: none. May lag behind the manifests by a crash, never lead them.
+	// void: snapshots with ids above latest up to this one were withdrawn. A restart does not go on from them.
+	void checkpoint.ID
 }
 
 const (
-	headText = "millrace head 1 reserved=%d latest=%d"
-	headSum  = " sha256=%x\n"
+	headText = "millrace head 2 reserved=%d latest=%d void=%d"
+	// headText1 is what builds before savepoints wrote.
+	headText1 = "millrace head 1 reserved=%d latest=%d"
+	headSum   = " sha256=%x\n"
 	// lostHeadSkip is how far ids jump when HEAD is gone: more than could have been reserved and unused.
 	lostHeadSkip = 1000
 	maxReserve   = lostHeadSkip
 )
 
 func (h head) encode() []byte {
-	text := fmt.Appendf(nil, headText, h.reserved, h.latest)
-	return fmt.Appendf(text, headSum, sha256.Sum256(text))
+	return sumHead(fmt.Appendf(nil, headText, h.reserved, h.latest, h.void))
 }
+
+func sumHead(text []byte) []byte { return fmt.Appendf(text, headSum, sha256.Sum256(text)) }
 
 // readHead returns the zero head and fs.ErrNotExist if there is none.
 func (s *Store) readHead() (head, error) {
@@ -37,7 +42,11 @@ func (s *Store) readHead() (head, error) {
 		return head{}, err
 	}
 	var h head
-	if _, err := fmt.Sscanf(string(data), headText, &h.reserved, &h.latest); err != nil ||
+	if _, err := fmt.Sscanf(string(data), headText1, &h.reserved, &h.latest); err == nil &&
+		string(sumHead(fmt.Appendf(nil, headText1, h.reserved, h.latest))) == string(data) {
+		return h, nil
+	}
+	if _, err := fmt.Sscanf(string(data), headText, &h.reserved, &h.latest, &h.void); err != nil ||
 		string(h.encode()) != string(data) {
 		return head{}, &DamageError{Path: path, Problem: fmt.Errorf(
 			"it does not fit its own checksum; without it ids skip ahead by %d, and a lost newest checkpoint "+

@@ -12,9 +12,18 @@ import (
 	"github.com/millrace-io/millrace/checkpoint"
 )
 
-// Info describes a checkpoint for people.
+// Info describes a snapshot for people.
 type Info struct {
 	ID          checkpoint.ID
+	Kind        checkpoint.Kind
+	Parent      checkpoint.ID // the snapshot before it; it may have expired
+	Origin      *checkpoint.Origin
+	SHA256      string // of its manifest file
+	Tags        []string
+	Note        string
+	Kept        bool // it does not expire: a savepoint, or tagged
+	Newest      bool // a restart goes on from it
+	Withdrawn   bool // it is beside the line that a restart goes on with
 	Path        string
 	Job         string
 	CreatedMS   int64
@@ -23,7 +32,8 @@ type Info struct {
 	Objects     int
 	Bytes       int64 // of its objects, each once
 	StoredBytes int64 // that it added
-	Err         error // why its manifest cannot be read; then only ID and Path are set
+	// Err is why its manifest cannot be read; then ID, Path, Kept, Tags and Note are all that is known.
+	Err error
 }
 
 // Begin says that checkpoint id starts: what is added from now on is spared by sweeps until it is
@@ -51,9 +61,14 @@ func (s *Store) WriteManifest(ctx context.Context, m *checkpoint.Manifest) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	data, err := checkpoint.Encode(m)
+	chained := *m
+	chained.ParentSHA = s.digestOf(m.Parent)
+	data, err := checkpoint.EncodeSigned(&chained, s.signer)
 	if err != nil {
 		return fmt.Errorf("write checkpoint %d: %w", m.ID, err)
+	}
+	if err := s.enterSavepoint(m, false); err != nil {
+		return fmt.Errorf("write savepoint %d: its entry in the registry: %w", m.ID, err)
 	}
 	// No sweep may come between the check and the references.
 	s.names.Lock()
@@ -75,13 +90,38 @@ func (s *Store) WriteManifest(ctx context.Context, m *checkpoint.Manifest) error
 	}
 	s.crash("K12")
 	s.mu.Lock()
-	s.noteManifest(m)
+	s.noteManifest(m, data)
 	s.leases.end(m.ID, true)
 	s.head.latest = m.ID
 	s.mu.Unlock()
-	// The checkpoint is complete by its manifest; a head that lags is caught up by the next write.
+	// The checkpoint is complete by its manifest; a head that lags is caught up by the next write, and the
+	// registry by the next start.
 	_ = s.writeHead()
+	_ = s.enterSavepoint(m, true)
 	return nil
+}
+
+// digestOf is the SHA-256 of a manifest's file; empty if it is not there.
+func (s *Store) digestOf(id checkpoint.ID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.manifests[id]; m != nil {
+		return m.sha
+	}
+	return ""
+}
+
+// enterSavepoint enters a savepoint into the registry: before its manifest is written, and when it is there.
+func (s *Store) enterSavepoint(m *checkpoint.Manifest, complete bool) error {
+	if m.Kind != checkpoint.KindSavepoint {
+		return nil
+	}
+	return s.changeRegistry(func(r registry) error {
+		e := r.Snapshots[m.ID]
+		e.Savepoint, e.Complete = true, complete
+		r.Snapshots[m.ID] = e
+		return nil
+	})
 }
 
 // checkWritable refuses what must never be published: a manifest that names a missing object, or an id
@@ -107,8 +147,8 @@ func (s *Store) checkWritable(m *checkpoint.Manifest) error {
 }
 
 // noteManifest counts the references of m; mu is held or not yet needed.
-func (s *Store) noteManifest(m *checkpoint.Manifest) {
-	known := new(manifest)
+func (s *Store) noteManifest(m *checkpoint.Manifest, file []byte) {
+	known := &manifest{kind: m.Kind, created: m.CreatedMS, sha: sha256Hex(file)}
 	for ref := range m.Objects() {
 		known.digests = append(known.digests, ref.Digest)
 		s.refs[ref.Digest]++
@@ -127,13 +167,13 @@ func (s *Store) loadManifests() error {
 		s.head.reserved = ids[len(ids)-1] + lostHeadSkip
 	}
 	for _, id := range ids {
-		m, err := s.Load(id)
+		m, data, err := s.load1(id)
 		if err != nil {
 			s.manifests[id] = &manifest{err: err}
 			s.head.reserved = max(s.head.reserved, id)
 			continue
 		}
-		s.noteManifest(m)
+		s.noteManifest(m, data)
 	}
 	return nil
 }
@@ -161,71 +201,115 @@ func (s *Store) ids() ([]checkpoint.ID, error) {
 // Load returns the manifest of a complete checkpoint. Errors: ErrNoCheckpoint; *DamageError; and
 // checkpoint.ErrNewerFormat or ErrInvalid for one that is intact but not for this build.
 func (s *Store) Load(id checkpoint.ID) (*checkpoint.Manifest, error) {
+	m, _, err := s.load1(id)
+	return m, err
+}
+
+// Manifest returns the file of a manifest as it is, checked as by Load.
+func (s *Store) Manifest(id checkpoint.ID) ([]byte, error) {
+	_, data, err := s.load1(id)
+	return data, err
+}
+
+// load1 returns a manifest with its file.
+func (s *Store) load1(id checkpoint.ID) (*checkpoint.Manifest, []byte, error) {
 	path := s.manifestPath(id)
 	data, err := s.readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("checkpoint %d in %s: %w", id, s.dir, ErrNoCheckpoint)
+		return nil, nil, fmt.Errorf("checkpoint %d in %s: %w", id, s.dir, ErrNoCheckpoint)
 	}
 	if err != nil {
-		return nil, &DamageError{Checkpoint: id, Path: path, Problem: err}
+		return nil, nil, &DamageError{Checkpoint: id, Path: path, Problem: err}
 	}
 	m, err := checkpoint.Decode(data)
 	if errors.Is(err, checkpoint.ErrCorrupt) {
-		return nil, &DamageError{Checkpoint: id, Path: path, Problem: err}
+		return nil, nil, &DamageError{Checkpoint: id, Path: path, Problem: err}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if m.ID != id {
-		return nil, &DamageError{Checkpoint: id, Path: path,
+		return nil, nil, &DamageError{Checkpoint: id, Path: path,
 			Problem: fmt.Errorf("it holds the manifest of checkpoint %d", m.ID)}
 	}
-	return m, nil
+	if s.verifier != nil {
+		if err := checkpoint.VerifySignature(data, s.verifier); err != nil {
+			return nil, nil, &DamageError{Checkpoint: id, Path: path, Problem: err}
+		}
+	}
+	return m, data, nil
 }
 
-// List describes the complete checkpoints, oldest first.
+// List describes the complete snapshots, oldest first. A savepoint whose manifest is lost is in it, with Err.
 func (s *Store) List() ([]Info, error) {
 	ids, err := s.ids()
 	if err != nil {
 		return nil, err
 	}
+	said, err := s.said()
+	if err != nil {
+		return nil, err
+	}
+	lost, err := s.lost()
+	if err != nil {
+		return nil, err
+	}
+	h, err := s.readHead()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	newest, err := s.newest()
+	if err != nil && !errors.Is(err, ErrNoCheckpoint) {
+		return nil, err
+	}
+	ids = append(ids, lost...)
+	slices.Sort(ids)
 	infos := make([]Info, 0, len(ids))
 	for _, id := range ids {
-		info := Info{ID: id, Path: s.manifestPath(id)}
-		m, err := s.Load(id)
+		m, data, err := s.load1(id)
 		if errors.Is(err, ErrNoCheckpoint) {
-			continue // its retention came between
-		}
-		if err != nil {
-			info.Err = err
-			infos = append(infos, info)
-			continue
-		}
-		info.Job, info.CreatedMS, info.Finished = m.Job, m.CreatedMS, m.Finished
-		info.Tasks, info.StoredBytes = len(m.Tasks), m.StoredBytes
-		seen := make(map[string]bool)
-		for ref := range m.Objects() {
-			if !seen[ref.Digest] {
-				seen[ref.Digest] = true
-				info.Objects++
-				info.Bytes += max(ref.Size, 0)
+			if !slices.Contains(lost, id) {
+				continue // its retention came between
 			}
+			err = &DamageError{Checkpoint: id, Path: s.manifestPath(id), Problem: fs.ErrNotExist}
+		}
+		e := said.Snapshots[id]
+		info := Info{ID: id, Path: s.manifestPath(id), Tags: e.Tags, Note: e.Note, Kept: e.kept(), Err: err}
+		info.Newest, info.Withdrawn = id == newest, h.withdrawn(id) || e.Withdrawn
+		if e.Savepoint {
+			info.Kind = checkpoint.KindSavepoint
+		}
+		if err == nil {
+			info.describe(m)
+			info.SHA256 = sha256Hex(data)
 		}
 		infos = append(infos, info)
 	}
 	return infos, nil
 }
 
-// Latest returns the checkpoint to start from, with all its objects there and of the right size.
-// Errors: ErrNoCheckpoint if none was ever complete; *DamagedCheckpointError if the newest complete one
-// is damaged or gone, with the one to offer instead; others as Load.
-func (s *Store) Latest(ctx context.Context) (*checkpoint.Manifest, error) {
-	ids, err := s.ids()
-	if err != nil {
-		return nil, err
+func (i *Info) describe(m *checkpoint.Manifest) {
+	i.Job, i.CreatedMS, i.Finished = m.Job, m.CreatedMS, m.Finished
+	i.Kind, i.Parent, i.Origin = m.Kind, m.Parent, m.Origin
+	i.Kept = i.Kept || m.Kind == checkpoint.KindSavepoint
+	i.Tasks, i.StoredBytes = len(m.Tasks), m.StoredBytes
+	seen := make(map[string]bool)
+	for ref := range m.Objects() {
+		if !seen[ref.Digest] {
+			seen[ref.Digest] = true
+			i.Objects++
+			i.Bytes += max(ref.Size, 0)
+		}
 	}
-	h, err := s.readHead()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+}
+
+// Latest returns the snapshot to start from, the newest of any kind that was not withdrawn, with all its
+// objects there and of the right size. Errors: ErrNoCheckpoint if none was ever complete;
+// *DamagedCheckpointError if the newest complete one is damaged or gone, with the one to offer instead;
+// others as Load.
+func (s *Store) Latest(ctx context.Context) (*checkpoint.Manifest, error) {
+	ids, h, err := s.line()
+	if err != nil {
 		return nil, err
 	}
 	var newest checkpoint.ID
@@ -250,6 +334,42 @@ func (s *Store) Latest(ctx context.Context) (*checkpoint.Manifest, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// line lists the snapshots that were not withdrawn, oldest first.
+func (s *Store) line() ([]checkpoint.ID, head, error) {
+	ids, err := s.ids()
+	if err != nil {
+		return nil, head{}, err
+	}
+	h, err := s.readHead()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, head{}, err
+	}
+	said, err := s.said()
+	if err != nil {
+		return nil, head{}, err
+	}
+	beside := func(id checkpoint.ID) bool { return h.withdrawn(id) || said.Snapshots[id].Withdrawn }
+	return slices.DeleteFunc(ids, beside), h, nil
+}
+
+// withdrawn says that a restart does not go on from id.
+func (h head) withdrawn(id checkpoint.ID) bool { return id > h.latest && id <= h.void }
+
+// newest is the id of the snapshot that a restart goes on from, damaged or not.
+func (s *Store) newest() (checkpoint.ID, error) {
+	ids, h, err := s.line()
+	if err != nil {
+		return 0, err
+	}
+	if len(ids) > 0 {
+		h.latest = max(h.latest, ids[len(ids)-1])
+	}
+	if h.latest == 0 {
+		return 0, fmt.Errorf("%s: %w", s.dir, ErrNoCheckpoint)
+	}
+	return h.latest, nil
 }
 
 // deepBytes is how large a checkpoint may be for every byte of it to be checked before a start, in some

@@ -289,6 +289,11 @@ func copyChunks(ctx context.Context, to io.Writer, from io.Reader) (int64, error
 	}
 }
 
+func sha256Hex(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
 func digestMismatch(got string, size int) error {
 	return fmt.Errorf("its SHA-256 is %s (%d bytes), not its name", got, size)
 }

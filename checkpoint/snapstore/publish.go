@@ -11,12 +11,17 @@ import (
 // publish writes data to a temporary file, makes it durable and gives it its name durably. A failure
 // with renamed set leaves the name in doubt.
 func (s *Store) publish(kind, path string, data []byte) (renamed bool, err error) {
+	return s.publishAt(kind, path, data, "K8")
+}
+
+// publishAt is publish with the crash point between the durable file and its name.
+func (s *Store) publishAt(kind, path string, data []byte, point string) (renamed bool, err error) {
 	tmp := s.tmpName(kind)
 	if err := s.writeSynced(tmp, data); err != nil {
 		_ = s.fs.Remove(tmp)
 		return false, fmt.Errorf("write %s: %w", path, err)
 	}
-	s.crash("K8")
+	s.crash(point)
 	if err := s.fs.Rename(tmp, path); err != nil {
 		_ = s.fs.Remove(tmp)
 		return false, fmt.Errorf("write %s: %w", path, err)

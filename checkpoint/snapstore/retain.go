@@ -17,9 +17,10 @@ type Swept struct {
 	Bytes     int64
 }
 
-// Retain keeps the newest n complete checkpoints (n >= 1), drops the older ones and sweeps. Tasks may be
-// adding objects meanwhile. A crash in between leaves objects for the next sweep, never a checkpoint
-// without its objects. A damaged manifest among the ones to keep stops it: what it needs is not known.
+// Retain keeps the newest n checkpoints (n >= 1) that nothing else keeps, drops the older ones and sweeps.
+// Savepoints, tagged snapshots and what another process holds a lease on stay and do not count. Tasks may be
+// adding objects meanwhile. A crash in between leaves objects for the next sweep, never a snapshot without
+// its objects. A damaged manifest among the ones to keep stops it: what it needs is not known.
 func (s *Store) Retain(ctx context.Context, n int) (Swept, error) {
 	if s.readOnly {
 		return Swept{}, ErrReadOnly
@@ -27,26 +28,8 @@ func (s *Store) Retain(ctx context.Context, n int) (Swept, error) {
 	if n < 1 {
 		return Swept{}, fmt.Errorf("retain %d checkpoints: expected at least 1", n)
 	}
-	var dropped []checkpoint.ID
-	if ids := s.known(); len(ids) > n {
-		// Counted are only readable ones, so that damage never costs the last good checkpoint.
-		good := 0
-		for i, id := range slices.Backward(ids) {
-			if good == n {
-				dropped = ids[:i+1]
-				break
-			}
-			if s.readable(id) == nil {
-				good++
-			}
-		}
-	}
-	for _, id := range s.known()[len(dropped):] {
-		if err := s.readable(id); err != nil {
-			return Swept{}, fmt.Errorf("nothing is removed from the snapshot store: %w", err)
-		}
-	}
-	if err := s.dropManifests(dropped); err != nil {
+	dropped, err := s.expire(ctx, n)
+	if err != nil {
 		return Swept{}, err
 	}
 	swept, err := s.sweep(ctx, false)
@@ -54,41 +37,70 @@ func (s *Store) Retain(ctx context.Context, n int) (Swept, error) {
 	return swept, err
 }
 
-// Sweep removes every object that no checkpoint names. No task may be running: nothing else is spared.
+// expire drops the manifests of all but the newest n checkpoints.
+func (s *Store) expire(ctx context.Context, n int) ([]checkpoint.ID, error) {
+	s.names.Lock() // no tag may come between
+	defer s.names.Unlock()
+	h, err := s.heldLeases(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("nothing is removed from the snapshot store: %w", err)
+	}
+	var ids []checkpoint.ID
+	for _, id := range s.known() {
+		if _, leased := h.snapshots[id]; !leased && !s.kept(id) {
+			ids = append(ids, id)
+		}
+	}
+	var dropped []checkpoint.ID
+	// Counted are only readable ones, so that damage never costs the last good checkpoint.
+	good := 0
+	for i, id := range slices.Backward(ids) {
+		if good == n {
+			dropped = ids[:i+1]
+			break
+		}
+		if s.readable(id) == nil {
+			good++
+		}
+	}
+	if err := s.removable(dropped); err != nil {
+		return nil, err
+	}
+	return dropped, s.dropManifests(dropped)
+}
+
+// removable says why nothing may be removed once the snapshots dropped are gone: it is not known what is in
+// use.
+func (s *Store) removable(dropped []checkpoint.ID) error {
+	if _, err := s.said(); err != nil {
+		return fmt.Errorf("nothing is removed from the snapshot store: %w", err)
+	}
+	for _, id := range s.known() {
+		if err := s.readable(id); err != nil && !slices.Contains(dropped, id) {
+			return fmt.Errorf("nothing is removed from the snapshot store: %w", err)
+		}
+	}
+	return nil
+}
+
+// Sweep removes every object that no snapshot names and no other process holds. No task may be running:
+// nothing else is spared.
 func (s *Store) Sweep(ctx context.Context) (Swept, error) {
 	if s.readOnly {
 		return Swept{}, ErrReadOnly
 	}
-	for _, id := range s.known() {
-		if err := s.readable(id); err != nil {
-			return Swept{}, fmt.Errorf("nothing is removed from the snapshot store: %w", err)
-		}
+	if err := s.removable(nil); err != nil {
+		return Swept{}, err
 	}
 	return s.sweep(ctx, true)
 }
 
-// Withdraw removes the checkpoints after id, newest first, so that id is the one to start from. What they
-// published has to be withdrawn by the caller. Errors: ErrNoCheckpoint if id is not there.
-func (s *Store) Withdraw(id checkpoint.ID) ([]checkpoint.ID, error) {
-	if s.readOnly {
-		return nil, ErrReadOnly
-	}
-	if _, err := s.Load(id); err != nil {
-		return nil, err
-	}
-	var later []checkpoint.ID
-	for _, known := range slices.Backward(s.known()) {
-		if known > id {
-			later = append(later, known)
-		}
-	}
-	if err := s.dropManifests(later); err != nil {
-		return nil, err
-	}
+// kept says that a snapshot does not expire. Of one whose manifest is damaged the registry knows it.
+func (s *Store) kept(id checkpoint.ID) bool {
 	s.mu.Lock()
-	s.head.latest = id
-	s.mu.Unlock()
-	return later, s.writeHead()
+	defer s.mu.Unlock()
+	m := s.manifests[id]
+	return s.registry.Snapshots[id].kept() || m != nil && m.kind == checkpoint.KindSavepoint
 }
 
 // known lists the ids of all manifests, oldest first.
@@ -130,6 +142,9 @@ func (s *Store) dropManifests(ids []checkpoint.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
+		if s.manifests[id] == nil {
+			continue
+		}
 		for _, d := range s.manifests[id].digests {
 			if s.refs[d]--; s.refs[d] == 0 {
 				delete(s.refs, d)
@@ -140,10 +155,15 @@ func (s *Store) dropManifests(ids []checkpoint.ID) error {
 	return nil
 }
 
-// sweep removes the objects without references; unless quiet it spares what tasks may be using.
+// sweep removes the objects without references; unless quiet it spares what tasks may be using. Leases of
+// other processes are read after manifests were dropped: see Lease.
 func (s *Store) sweep(ctx context.Context, quiet bool) (Swept, error) {
 	var swept Swept
-	candidates := s.unreferenced(quiet)
+	h, err := s.heldLeases(ctx)
+	if err != nil {
+		return swept, fmt.Errorf("nothing is removed from the snapshot store: %w", err)
+	}
+	candidates := s.unreferenced(quiet, h)
 	s.crash("K24")
 	for _, digest := range candidates {
 		if err := ctx.Err(); err != nil {
@@ -161,12 +181,12 @@ func (s *Store) sweep(ctx context.Context, quiet bool) (Swept, error) {
 	return swept, nil
 }
 
-func (s *Store) unreferenced(quiet bool) []string {
+func (s *Store) unreferenced(quiet bool, h held) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var digests []string
 	for digest := range s.objects {
-		if s.sweepable(digest, quiet) {
+		if s.sweepable(digest, quiet) && !h.objects[digest] {
 			digests = append(digests, digest)
 		}
 	}

@@ -21,8 +21,16 @@ const formatText = "millrace snapshot store, format %d\n"
 // Options of a store. The zero value is right for production.
 type Options struct {
 	FS       FS                 // nil: Disk
-	Crash    func(point string) // hook at the crash points K7-K9, K11, K12, K24; nil: none
-	ReadOnly bool               // takes no lock and changes nothing; another process may be writing
+	Crash    func(point string) // hook at the crash points K7-K9, K11, K12, K23, K24; nil: none
+	ReadOnly bool               // takes no lock and changes nothing but leases; another process may be writing
+	// NowMS is the time since 1970 by which leases run out. nil: they end with their processes only.
+	NowMS func() int64
+	// Alive says whether a process of this machine runs. nil: asks the operating system.
+	Alive func(pid int) bool
+	// Signer signs manifests; nil: they are not signed.
+	Signer checkpoint.Signer
+	// Verifier, if set, has to find every manifest signed: one that is not counts as damaged.
+	Verifier checkpoint.Verifier
 }
 
 // Store is a snapshot store. Its methods may be called by any goroutine.
@@ -31,22 +39,29 @@ type Store struct {
 	dir      string
 	crash    func(string)
 	readOnly bool
+	now      func() int64 // nil: no clock
+	alive    func(pid int) bool
+	signer   checkpoint.Signer
+	verifier checkpoint.Verifier
 	lock     io.Closer
 
 	// names serialises what gives or takes names of objects, so that a sweep never removes an object
 	// that is being added again. Taken before mu.
 	names sync.Mutex
-	// headFile serialises writers of HEAD. Taken before mu.
-	headFile  sync.Mutex
-	mu        sync.Mutex // all below; never held over a file operation
-	objects   map[string]object
-	refs      map[string]int // uses by manifests
-	manifests map[checkpoint.ID]*manifest
-	leases    leases
-	head      head
-	durable   map[string]bool // directories whose names are durable
-	tmpCount  int
-	skipped   []string
+	// headFile and registryFile serialise writers of HEAD and REGISTRY. Taken before mu.
+	headFile, registryFile sync.Mutex
+	mu                     sync.Mutex // all below; never held over a file operation
+	objects                map[string]object
+	refs                   map[string]int // uses by manifests
+	manifests              map[checkpoint.ID]*manifest
+	leases                 leases
+	head                   head
+	registry               registry
+	// registryErr is why the registry cannot be read: then nothing may be removed.
+	registryErr error
+	durable     map[string]bool // directories whose names are durable
+	tmpCount    int
+	skipped     []string
 }
 
 var _ state.Objects = (*Store)(nil)
@@ -60,20 +75,27 @@ type object struct {
 // manifest is what is known of a manifest file.
 type manifest struct {
 	digests []string // with repetition
-	err     error    // why it cannot be read
+	kind    checkpoint.Kind
+	created int64  // ms since 1970
+	sha     string // SHA-256 of the file
+	err     error  // why it cannot be read
 }
 
 // Open opens the store in dir, making it if there is none. Unless ReadOnly it takes the lock (a
 // *LockedError names the process that has it), and removes what an earlier process left half-written.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{
-		fs: opts.FS, dir: filepath.Clean(dir), crash: opts.Crash, readOnly: opts.ReadOnly,
+		fs: opts.FS, dir: filepath.Clean(dir), crash: opts.Crash, readOnly: opts.ReadOnly, now: opts.NowMS,
+		alive: opts.Alive, signer: opts.Signer, verifier: opts.Verifier,
 		objects: make(map[string]object), refs: make(map[string]int),
 		manifests: make(map[checkpoint.ID]*manifest), durable: make(map[string]bool),
 		leases: leases{begun: make(map[checkpoint.ID]uint64)},
 	}
 	if s.fs == nil {
 		s.fs = Disk{}
+	}
+	if s.alive == nil {
+		s.alive = processAlive
 	}
 	if s.crash == nil {
 		s.crash = func(string) {}
@@ -126,6 +148,10 @@ func (s *Store) load() error {
 		return err
 	}
 	if err := s.loadManifests(); err != nil {
+		return err
+	}
+	s.loadRegistry()
+	if err := s.finishWithdrawal(); err != nil {
 		return err
 	}
 	if err := s.emptyTmp(); err != nil {
