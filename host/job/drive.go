@@ -74,7 +74,7 @@ func (d *driver) loop(ctx context.Context) error {
 			err = d.step(ctx, checkpoint.Stop{})
 		case r := <-requests:
 			d.asked = append(d.asked, r)
-			err = d.step(ctx, checkpoint.Trigger{})
+			err = d.step(ctx, checkpoint.Trigger{Savepoint: r.savepoint})
 		case <-d.timer.C:
 			err = d.step(ctx, checkpoint.Tick{})
 		}

@@ -32,7 +32,8 @@ type Job struct {
 	plan     *Plan
 	store    *snapstore.Store
 	modules  map[string]guestop.Module
-	pipeline string // digest of the pipeline file in the store
+	pipeline string           // digest of the pipeline file in the store
+	kept     map[string]int64 // sizes of the modules in the store, by digest
 
 	stopOnce sync.Once
 	stopped  chan struct{}
@@ -53,7 +54,7 @@ type Job struct {
 // New opens the state folder and compiles the modules; nothing runs before Run. Close the job in the end.
 func New(ctx context.Context, o Options) (*Job, error) {
 	o.defaults()
-	j := &Job{opts: o, plan: NewPlan(o.Graph), modules: map[string]guestop.Module{}, stopped: make(chan struct{}),
+	j := &Job{opts: o, plan: NewPlan(o.Graph), modules: map[string]guestop.Module{}, kept: map[string]int64{}, stopped: make(chan struct{}),
 		ready: make(chan struct{}), requests: make(chan *request), ended: make(chan struct{}), started: o.Clock.Mono()}
 	store, err := j.open(filepath.Join(o.StateDir, "snapshots"))
 	if err != nil {
@@ -290,6 +291,9 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 		return err
 	}
 	j.pipeline = digest
+	if err := j.keepModules(ctx); err != nil {
+		return err
+	}
 	m, err := j.store.Latest(ctx)
 	if errors.Is(err, snapstore.ErrNoCheckpoint) {
 		a.seed, err = newSeed()
@@ -350,7 +354,7 @@ func (j *Job) moduleRefs() []checkpoint.ModuleRef {
 	var refs []checkpoint.ModuleRef
 	for _, n := range j.opts.Graph.Nodes {
 		if m := j.modules[n.ID]; m != nil {
-			refs = append(refs, checkpoint.ModuleRef{Operator: n.ID, Digest: m.Digest(), Path: n.Guest.Module})
+			refs = append(refs, checkpoint.ModuleRef{Operator: n.ID, Digest: m.Digest(), Path: n.Guest.Module, Size: j.kept[m.Digest()]})
 		}
 	}
 	return refs

@@ -13,8 +13,9 @@ var ErrEnded = errors.New("the job has ended")
 
 // request is somebody who wants a checkpoint.
 type request struct {
-	id   checkpoint.ID // that serves it; 0: it has not started
-	done chan answer   // cap 1
+	id        checkpoint.ID // that serves it; 0: it has not started
+	savepoint bool
+	done      chan answer // cap 1
 }
 
 type answer struct {
@@ -26,7 +27,15 @@ type answer struct {
 // durable and the tasks are told to publish. A job that is not running yet, or restarts, is waited for.
 // Errors: why the checkpoint was given up; ErrEnded; why the job failed; ctx's.
 func (j *Job) Checkpoint(ctx context.Context) (checkpoint.ID, error) {
-	r := &request{done: make(chan answer, 1)}
+	return j.snapshot(ctx, &request{done: make(chan answer, 1)})
+}
+
+// Savepoint is Checkpoint for a snapshot that does not expire: see checkpoint.KindSavepoint.
+func (j *Job) Savepoint(ctx context.Context) (checkpoint.ID, error) {
+	return j.snapshot(ctx, &request{savepoint: true, done: make(chan answer, 1)})
+}
+
+func (j *Job) snapshot(ctx context.Context, r *request) (checkpoint.ID, error) {
 	select {
 	case j.requests <- r:
 	case <-j.ended:
