@@ -93,6 +93,14 @@ func (r *Run) extent(b int) []byte {
 	return r.data[int(r.place[b])*blockSize : int(r.place[b+1])*blockSize]
 }
 
+// offset is where logical block b begins in the file.
+func (r *Run) offset(b int) int {
+	if r.place == nil {
+		return b * blockSize
+	}
+	return int(r.place[b]) * blockSize
+}
+
 // block is logical block b, its checksum compared the first time.
 func (r *Run) block(b int) ([]byte, error) {
 	x := r.extent(b)
@@ -100,7 +108,7 @@ func (r *Run) block(b int) ([]byte, error) {
 		return x, nil
 	}
 	if binary.LittleEndian.Uint32(x) != checksum(x[4:]) {
-		return nil, fmt.Errorf("%w: run file %s: checksum of block %d of %d", state.ErrCorrupt, r.path, b, len(r.first))
+		return nil, fmt.Errorf("%w: run file %s: checksum of block %d of %d, %d bytes at %d", state.ErrCorrupt, r.path, b, len(r.first), len(x), r.offset(b))
 	}
 	r.checked[b>>6].Or(1 << (b & 63))
 	return x, nil
