@@ -17,8 +17,6 @@ import (
 // timersRate is the bound, records set and fired per second and core.
 const timersRate = 0.6e6
 
-const timerDelay = 10_000 // ms
-
 func init() { Register("timers.register_fire", measureTimers) }
 
 func measureTimers() error {
@@ -28,7 +26,7 @@ func measureTimers() error {
 		return err
 	}
 	defer u.close()
-	in := delayed(outOfOrder(4096, 100_000), timerDelay)
+	in := outOfOrder(4096, 100_000)
 	var failed error
 	pass := u.pass(in, &failed)
 	rate := result.Rate(func() int {
@@ -47,17 +45,6 @@ func measureTimers() error {
 	result.Note(name+".timers_waiting", float64(st.Timers), "timers")
 	judge(nativeCount100k(), name, rate, timersRate)
 	return u.close()
-}
-
-// delayed writes a delay into the first 8 bytes of each value.
-func delayed(batches []*abi.Batch, ms uint64) []*abi.Batch {
-	for _, b := range batches {
-		for i := range b.Off {
-			f := b.Frame(i)
-			binary.LittleEndian.PutUint64(f[abi.FrameHeader+len(f.Key()):], ms)
-		}
-	}
-	return batches
 }
 
 // later moves batches in time to behind their own end, so that time goes on in the next pass.

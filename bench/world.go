@@ -31,7 +31,7 @@ func newWorld() (*world, error) {
 		return nil, err
 	}
 	w := &world{dir}
-	for _, m := range []string{"count", "effects"} {
+	for _, m := range []string{"count", "effects", "alarm"} {
 		if err := os.WriteFile(filepath.Join(dir, m+".wasm"), cases.Module(m), 0o644); err != nil {
 			return nil, errors.Join(err, w.close())
 		}

@@ -7,10 +7,11 @@ millrace::module! {
     process alarm keyed { on_record: set, on_timer: ring, timers: [event] },
 }
 
-/// The value's first 8 bytes, little endian, are the delay in ms (1 if it is shorter).
+/// How long after its record a timer is due, in ms.
+const DELAY: i64 = 10_000;
+
 fn set(ctx: &mut Ctx, rec: &Record) -> Result<()> {
-    let delay = rec.value().and_then(|v| v.get(..8)).map_or(1, |b| i64::from_le_bytes(b.try_into().unwrap_or([0; 8])));
-    ctx.set_timer("", rec.time().wrapping_add(delay))
+    ctx.set_timer("", rec.time().wrapping_add(DELAY))
 }
 
 /// Out goes the timer's time, as it is and as the value, with the watermark that it is due at.
@@ -30,9 +31,9 @@ mod tests {
     #[test]
     fn rings_after_the_delay() {
         let mut h = Harness::new(&MODULE, "alarm");
-        h.send_batch(&[10i64, 5].map(|d| Input::value(d.to_le_bytes()).key("k").time(100)));
-        h.watermark(107);
+        h.send_batch(&[5i64, 10].map(|t| Input::null().key("k").time(t)));
+        h.watermark(10_007);
         let outs: Vec<_> = h.outputs().into_iter().map(|o| o.record.value).collect();
-        assert_eq!(outs, [Some([105i64.to_le_bytes(), 107i64.to_le_bytes()].concat())]);
+        assert_eq!(outs, [Some([10_005i64.to_le_bytes(), 10_007i64.to_le_bytes()].concat())]);
     }
 }
