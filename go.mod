@@ -3,6 +3,7 @@ module github.com/millrace-io/millrace
 go 1.26.0
 
 require (
+	github.com/bytecodealliance/wasmtime-go/v39 v39.0.1
 	github.com/BurntSushi/toml v1.5.0 // indirect
 	github.com/DataDog/zstd v1.5.7 // indirect
 	github.com/Ladicle/tabwriter v1.0.0 // indirect

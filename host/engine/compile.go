@@ -5,17 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-
 	"github.com/millrace-io/millrace/abi"
-	"github.com/millrace-io/millrace/host/hostcall"
 	"github.com/millrace-io/millrace/host/instrument"
 )
-
-// features are what our validator accepts.
-const features = api.CoreFeaturesV1 | api.CoreFeatureSignExtensionOps | api.CoreFeatureNonTrappingFloatToIntConversion |
-	api.CoreFeatureMultiValue | api.CoreFeatureBulkMemoryOperations | api.CoreFeatureReferenceTypes
 
 // compile takes wasm through all stages. On an error nothing is left behind.
 func (c *code) compile(ctx context.Context, o Options, wasm []byte) (err error) {
@@ -28,13 +20,20 @@ func (c *code) compile(ctx context.Context, o Options, wasm []byte) (err error) 
 	if err = c.rewrite(wasm); err != nil {
 		return err
 	}
-	if err = c.build(ctx, o); err != nil {
-		return errors.Join(err, c.free())
+	if c.program, err = build(ctx, c, o); err != nil {
+		return err
 	}
 	if c.descriptor, err = c.describe(o); err != nil {
 		return errors.Join(err, c.free())
 	}
 	return nil
+}
+
+func build(ctx context.Context, c *code, o Options) (program, error) {
+	if o.Wasmtime {
+		return buildWasmtime(ctx, c, o)
+	}
+	return buildWazero(ctx, c, o)
 }
 
 // rewrite makes what is compiled. The data segments are left out where the module's code can't tell, and
@@ -64,60 +63,6 @@ func refusedBy(err error) error {
 		r.Problems = append(r.Problems, p.String())
 	}
 	return r
-}
-
-// build makes the runtime with the host functions that the module imports, and compiles.
-func (c *code) build(ctx context.Context, o Options) error {
-	config := wazero.NewRuntimeConfigCompiler()
-	if o.Interpreter {
-		config = wazero.NewRuntimeConfigInterpreter()
-	}
-	config = config.WithCoreFeatures(features).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes)
-	if o.CacheDir == "" || o.Interpreter {
-		return c.buildWith(ctx, config, nil)
-	}
-	entry, err := openCacheEntry(o.CacheDir, c.digest, c.rewritten.Wasm)
-	if err != nil {
-		return err
-	}
-	cache, err := wazero.NewCompilationCacheWithDir(entry.dir)
-	if err != nil {
-		return fmt.Errorf("engine: cache of compiled code in %s: %w", entry.dir, err)
-	}
-	if err = c.buildWith(ctx, config.WithCompilationCache(cache), cache); err == nil {
-		return entry.seal()
-	}
-	// Another process may have cleared the entry under our hands: what matters is the code.
-	if freed := c.free(); freed != nil {
-		return errors.Join(err, freed)
-	}
-	return c.buildWith(ctx, config.WithCompilationCache(nil), nil)
-}
-
-func (c *code) buildWith(ctx context.Context, config wazero.RuntimeConfig, cache wazero.CompilationCache) error {
-	c.cache = cache
-	c.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	modules := map[string]wazero.HostModuleBuilder{}
-	for _, imp := range c.wasm.Imports {
-		f, _ := hostcall.Lookup(imp.Module, imp.Name)
-		b := modules[imp.Module]
-		if b == nil {
-			b = c.runtime.NewHostModuleBuilder(imp.Module)
-			modules[imp.Module] = b
-		}
-		b.NewFunctionBuilder().WithGoFunction(f.Go(), f.Params, f.Results).Export(imp.Name)
-	}
-	for name, b := range modules {
-		if _, err := b.Instantiate(ctx); err != nil {
-			return fmt.Errorf("engine: host functions of %q: %w", name, err)
-		}
-	}
-	compiled, err := c.runtime.CompileModule(ctx, c.rewritten.Wasm)
-	if err != nil {
-		return &Refused{Problems: []string{fmt.Sprintf("the compiler refuses the rewritten module: %v", err)}}
-	}
-	c.compiled = compiled
-	return nil
 }
 
 // describe finds out what the module says of itself; nil if it says nothing.

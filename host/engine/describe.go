@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 
 	"github.com/millrace-io/millrace/abi"
@@ -16,13 +15,13 @@ func (c *code) callDescribe(o Options) (b []byte, err error) {
 	if err := g.open(); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, g.module.Close(context.Background())) }()
+	defer func() { err = errors.Join(err, g.module.close()) }()
 	for _, s := range c.data {
 		copy(g.scope.Memory[s.at:], s.bytes)
 	}
 	g.meter.beginPlain(o.FuelPerInit)
 	for _, name := range []string{instrument.ExportStart, abi.ExportInitialize, abi.ExportDescribe} {
-		if f := g.module.ExportedFunction(name); f != nil {
+		if f := g.module.function(name); f != nil {
 			if err := g.call(f); err != nil {
 				return nil, g.fault(err, name)
 			}

@@ -30,6 +30,8 @@ type Options struct {
 	CacheDir string
 	// Interpreter interprets instead of compiling: 20 to 100 times slower, the same results.
 	Interpreter bool
+	// Wasmtime runs on that engine instead of wazero, for comparison only: in a build with the tag wasmtime.
+	Wasmtime bool
 	// Limits bound what a module may contain. Zero: instrument.DefaultLimits.
 	Limits instrument.Limits
 	// FuelPerInit is what start, _initialize and mr_alloc may spend together, and mr_describe by itself.
@@ -46,11 +48,17 @@ type Engine struct {
 	closed bool
 }
 
+// buildWasmtime compiles with wasmtime; nil: it is not in this build.
+var buildWasmtime func(context.Context, *code, Options) (program, error)
+
 // ErrClosed is returned by an engine or a module that was closed.
 var ErrClosed = errors.New("engine: closed")
 
 // New makes an engine.
 func New(_ context.Context, o Options) (*Engine, error) {
+	if o.Wasmtime && buildWasmtime == nil {
+		return nil, errors.New("engine: this build has no wasmtime; it takes -tags wasmtime and cgo")
+	}
 	if o.Limits == (instrument.Limits{}) {
 		o.Limits = instrument.DefaultLimits()
 		o.Limits.MemoryPages = abi.MaxMemoryBytes / pageBytes // each instance has its own limit

@@ -8,10 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
-
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/host/hostcall"
 	"github.com/millrace-io/millrace/host/instrument"
@@ -25,11 +21,11 @@ type Guest struct {
 	opts  guestop.InstanceOptions
 	scope hostcall.Scope
 
-	module  api.Module
+	module  instance
 	memory  *linear
 	meter   meter
-	process api.Function
-	alloc   api.Function
+	process function
+	alloc   function
 	stack   [8]uint64
 	initial *image // of the instance after initialisation; nil: none taken
 
@@ -44,7 +40,7 @@ type Guest struct {
 
 	stopMu   sync.Mutex // guards what Stop touches: the instance may be replaced meanwhile
 	stopped  bool
-	stopWord api.MutableGlobal // of the live instance; nil: there is none
+	stopWord hostcall.Word // of the live instance; nil: there is none
 }
 
 var _ guestop.Guest = (*Guest)(nil)
@@ -54,14 +50,13 @@ func (g *Guest) open() error {
 	g.scope = hostcall.Scope{Context: context.Background(), Env: g.env, Stdio: g.scope.Stdio}
 	g.scope.Stdio.Reset()
 	g.memory = &linear{limit: uint64(g.opts.MemoryBytes), view: &g.scope.Memory}
-	ctx := experimental.WithMemoryAllocator(context.Background(), g.memory)
-	mod, err := g.code.instantiate(ctx)
+	mod, err := g.code.program.instantiate(g)
 	if err != nil {
-		return errors.Join(err, g.memory.err)
+		return err
 	}
 	g.module = mod
 	if err := g.bind(); err != nil {
-		return errors.Join(err, mod.Close(context.Background()))
+		return errors.Join(err, mod.close())
 	}
 	return nil
 }
@@ -72,24 +67,9 @@ func (g *Guest) start() error {
 		copy(g.scope.Memory[s.at:], s.bytes)
 	}
 	if err := g.initialise(); err != nil {
-		return errors.Join(err, g.module.Close(context.Background()))
+		return errors.Join(err, g.module.close())
 	}
 	return nil
-}
-
-// instantiate makes an anonymous instance in which no code has run. The engine panics if the allocator
-// fails, which is an error here.
-func (c *code) instantiate(ctx context.Context) (mod api.Module, err error) {
-	defer func() {
-		if x := recover(); x != nil {
-			err = fmt.Errorf("engine: instantiate module %.12s: %v", c.digest, x)
-		}
-	}()
-	mod, err = c.runtime.InstantiateModule(ctx, c.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err != nil {
-		err = fmt.Errorf("engine: instantiate module %.12s: %w", c.digest, err)
-	}
-	return mod, err
 }
 
 // bind finds what the host uses of the module.
@@ -99,8 +79,8 @@ func (g *Guest) bind() error {
 	}
 	g.scope.Cursor, g.scope.Fuel = g.meter.cursor, g.meter.fuel
 	g.armStop(g.meter.stop)
-	g.process = g.module.ExportedFunction(abi.ExportProcess)
-	g.alloc = g.module.ExportedFunction(abi.ExportAlloc)
+	g.process = g.module.function(abi.ExportProcess)
+	g.alloc = g.module.function(abi.ExportAlloc)
 	return nil
 }
 
@@ -108,7 +88,7 @@ func (g *Guest) bind() error {
 func (g *Guest) initialise() error {
 	g.meter.beginPlain(g.code.engine.opts.FuelPerInit)
 	for _, name := range []string{instrument.ExportStart, abi.ExportInitialize} {
-		if f := g.module.ExportedFunction(name); f != nil {
+		if f := g.module.function(name); f != nil {
 			if err := g.call(f); err != nil {
 				return g.fault(err, name)
 			}
@@ -126,7 +106,7 @@ func (g *Guest) initialise() error {
 var errOverspent = errors.New("out of fuel at its end")
 
 // call runs a function with the parameters in g.stack. The result is in g.stack[0].
-func (g *Guest) call(f api.Function) error {
+func (g *Guest) call(f function) error {
 	g.memory.refused = 0
 	g.calling.Store(true)
 	err := f.CallWithStack(&g.scope, g.stack[:])

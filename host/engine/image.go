@@ -3,8 +3,6 @@ package engine
 import (
 	"bytes"
 
-	"github.com/tetratelabs/wazero/api"
-
 	"github.com/millrace-io/millrace/operators/guestop"
 )
 
@@ -34,7 +32,7 @@ func takeImage(g *Guest) *image {
 		}
 	}
 	for _, name := range g.code.rewritten.Globals {
-		m.globals = append(m.globals, g.module.ExportedGlobal(name.Export).Get())
+		m.globals = append(m.globals, g.module.global(name.Export).Get())
 	}
 	return m
 }
@@ -44,7 +42,7 @@ func (m *image) fits(g *Guest) bool { return len(g.scope.Memory) == m.size }
 
 // restore goes back to m in place.
 func (m *image) restore(g *Guest) error {
-	if err := zero(g.memory.all[:g.memory.used]); err != nil {
+	if err := g.module.zero(); err != nil {
 		return err
 	}
 	m.write(g)
@@ -54,7 +52,7 @@ func (m *image) restore(g *Guest) error {
 // fill makes a bare instance what m was.
 func (m *image) fill(g *Guest) error {
 	if more := m.size - len(g.scope.Memory); more > 0 {
-		if _, ok := g.module.Memory().Grow(uint32(more / pageBytes)); !ok {
+		if !g.module.grow(uint32(more / pageBytes)) {
 			return g.newFault(guestop.FaultMemory, "", "%s", g.memory.refusal())
 		}
 	}
@@ -70,7 +68,7 @@ func (m *image) write(g *Guest) {
 		copy(g.scope.Memory[int(p)*imagePage:], m.data[i*imagePage:(i+1)*imagePage])
 	}
 	for i, name := range g.code.rewritten.Globals {
-		g.module.ExportedGlobal(name.Export).(api.MutableGlobal).Set(m.globals[i])
+		g.module.global(name.Export).Set(m.globals[i])
 	}
 	g.in, g.out, g.inCap = m.in, m.out, m.inCap
 	g.scope.Stdio.Reset()

@@ -1,11 +1,9 @@
 package engine
 
 import (
-	"context"
 	"errors"
 
-	"github.com/tetratelabs/wazero/api"
-
+	"github.com/millrace-io/millrace/host/hostcall"
 	"github.com/millrace-io/millrace/host/instrument"
 )
 
@@ -23,7 +21,7 @@ func (g *Guest) Stop() {
 }
 
 // armStop says which word stops the guest from now on; a Stop that came while there was none counts.
-func (g *Guest) armStop(word api.MutableGlobal) {
+func (g *Guest) armStop(word hostcall.Word) {
 	g.stopMu.Lock()
 	defer g.stopMu.Unlock()
 	g.stopWord = word
@@ -79,7 +77,7 @@ func (g *Guest) renew() error {
 		return g.initial.restore(g)
 	}
 	g.armStop(nil)
-	if err := g.module.Close(context.Background()); err != nil {
+	if err := g.module.close(); err != nil {
 		return err
 	}
 	if err := g.open(); err != nil {
@@ -87,7 +85,7 @@ func (g *Guest) renew() error {
 	}
 	if g.initial != nil {
 		if err := g.initial.fill(g); err != nil {
-			return errors.Join(err, g.module.Close(context.Background()))
+			return errors.Join(err, g.module.close())
 		}
 		return nil
 	}
@@ -107,5 +105,5 @@ func (g *Guest) Close() error {
 	}
 	g.closed, g.frames = true, nil
 	g.armStop(nil)
-	return errors.Join(g.module.Close(context.Background()), g.code.release())
+	return errors.Join(g.module.close(), g.code.release())
 }

@@ -3,34 +3,31 @@ package engine
 import (
 	"fmt"
 
-	"github.com/tetratelabs/wazero/api"
-
+	"github.com/millrace-io/millrace/host/hostcall"
 	"github.com/millrace-io/millrace/host/instrument"
 )
 
 // meter is the rewriter's globals in one instance, and the accounts they hold for the call under way.
 type meter struct {
-	fuel, limit, quantum, prologue, stop, cursor, misuse api.MutableGlobal
+	fuel, limit, quantum, prologue, stop, cursor, misuse hostcall.Word
 
 	fuelFirst    int64 // what the prologue began with
 	fuelPerCall  int64
 	yieldedEarly int64 // taken off the quantum by yield, not spent
 }
 
-func (m *meter) bind(mod api.Module) error {
+func (m *meter) bind(mod instance) error {
 	for _, g := range []struct {
-		to   *api.MutableGlobal
+		to   *hostcall.Word
 		name string
 	}{
 		{&m.fuel, instrument.GlobalFuel}, {&m.limit, instrument.GlobalLimit}, {&m.quantum, instrument.GlobalQuantum},
 		{&m.prologue, instrument.GlobalPrologue}, {&m.stop, instrument.GlobalStop}, {&m.cursor, instrument.GlobalCursor},
 		{&m.misuse, instrument.GlobalMisuse},
 	} {
-		mutable, ok := mod.ExportedGlobal(g.name).(api.MutableGlobal)
-		if !ok {
+		if *g.to = mod.global(g.name); *g.to == nil {
 			return fmt.Errorf("engine: the rewritten module has no global %s", g.name)
 		}
-		*g.to = mutable
 	}
 	return nil
 }

@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
-
-	"github.com/tetratelabs/wazero"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/host/instrument"
@@ -22,9 +19,7 @@ type code struct {
 
 	once       sync.Once
 	err        error
-	runtime    wazero.Runtime
-	cache      wazero.CompilationCache // nil: none
-	compiled   wazero.CompiledModule
+	program    program
 	wasm       *instrument.Module // what the original contains
 	rewritten  *instrument.Rewritten
 	data       []segment       // that instances copy themselves
@@ -54,16 +49,12 @@ func (c *code) release() error {
 }
 
 func (c *code) free() error {
-	ctx := context.Background()
-	var errs []error
-	if c.runtime != nil {
-		errs = append(errs, c.runtime.Close(ctx))
+	if c.program == nil {
+		return nil
 	}
-	if c.cache != nil {
-		errs = append(errs, c.cache.Close(ctx))
-	}
-	c.runtime, c.cache, c.compiled = nil, nil, nil
-	return errors.Join(errs...)
+	p := c.program
+	c.program = nil
+	return p.close()
 }
 
 // Module is a compiled module with its description. It implements guestop.Module.

@@ -5,9 +5,12 @@ import (
 	"strings"
 )
 
+// traceHead comes between what happened and the frames.
+const traceHead = "\nwasm stack trace:"
+
 // splitTrap takes the engine's error text apart: what happened, and the frames, innermost first.
 func splitTrap(err error) (message string, frames []string) {
-	text, trace, found := strings.Cut(err.Error(), "\nwasm stack trace:\n")
+	text, trace, found := strings.Cut(err.Error(), traceHead)
 	text = strings.TrimPrefix(text, "wasm error: ")
 	text = strings.TrimSuffix(text, " (recovered by wazero)")
 	if !found {
