@@ -78,9 +78,16 @@ func runPipeline(c *cli.Context, s streams) error {
 		return refused(err)
 	}
 	defer stopProfile()
-	res, sig, err := attend(c.Context, w, worker.Deploy{Graph: g, StateDir: dir, CacheDir: cacheDir(), Fresh: c.Bool("fresh"),
-		Restore: checkpoint.ID(c.Uint64("restore")), Drop: c.StringSlice("drop"), Engine: c.String("engine")}, t)
+	d := worker.Deploy{Graph: g, StateDir: dir, CacheDir: cacheDir(), Fresh: c.Bool("fresh"),
+		Restore: checkpoint.ID(c.Uint64("restore")), Drop: c.StringSlice("drop"), Engine: c.String("engine")}
+	p := newServed(w, d)
+	defer p.close(t)
+	res, sig, err := attend(c.Context, w, d, t, func() { p.serve(dir, t) })
+	p.close(t)
 	t.stop()
+	if p.stopped.Load() && err != nil {
+		err = errStoppedAtOnce
+	}
 	if err != nil && sig == nil {
 		return runError(err, res)
 	}
@@ -96,8 +103,9 @@ func runPipeline(c *cli.Context, s streams) error {
 // bounce is how soon a second signal is still the first one.
 const bounce = 200 * time.Millisecond
 
-// attend deploys, passes signals on and waits for the end. sig is the signal that stopped it.
-func attend(ctx context.Context, w worker.Worker, d worker.Deploy, t *talk) (res job.Result, sig os.Signal, err error) {
+// attend deploys, passes signals on and waits for the end. It calls up once the pipeline runs. sig is the
+// signal that stopped it.
+func attend(ctx context.Context, w worker.Worker, d worker.Deploy, t *talk, up func()) (res job.Result, sig os.Signal, err error) {
 	sigs := make(chan os.Signal, 4)
 	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(sigs)
@@ -114,6 +122,7 @@ func attend(ctx context.Context, w worker.Worker, d worker.Deploy, t *talk) (res
 			done <- outcome{err: err}
 			return
 		}
+		up()
 		t.start(func() (job.Stats, error) { return w.Stats(ctx) })
 		res, err := w.Wait(ctx)
 		done <- outcome{res, err}

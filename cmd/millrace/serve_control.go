@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-io/millrace/host/control"
+	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/host/worker"
+)
+
+// served is the pipeline of this process as other processes see it.
+type served struct {
+	w       worker.Worker
+	info    control.Info // all but Stats
+	stopped atomic.Bool  // at once, by another process
+
+	mu     sync.Mutex
+	server *control.Server
+	closed bool
+}
+
+func newServed(w worker.Worker, d worker.Deploy) *served {
+	sum := sha256.Sum256(d.Graph.Text)
+	p := &served{w: w, info: control.Info{PID: os.Getpid(), Version: job.Version, Pipeline: d.Graph.Name, File: d.Graph.File,
+		Digest: hex.EncodeToString(sum[:]), StateDir: d.StateDir, StartedMS: time.Now().UnixMilli()}}
+	if abs, err := filepath.Abs(d.StateDir); err == nil {
+		p.info.StateDir = abs
+	}
+	for _, n := range d.Graph.Nodes {
+		if n.Guest != nil {
+			p.info.Modules = append(p.info.Modules, control.Module{Operator: n.ID, Path: n.Guest.Module, Digest: n.Guest.Digest})
+		}
+	}
+	return p
+}
+
+// serve starts to answer, once the pipeline runs and so has its state folder.
+func (p *served) serve(stateDir string, t *talk) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	var err error
+	if p.server, err = control.Serve(stateDir, p); err != nil {
+		t.line("note: other processes can't talk to this run: %v", err)
+	}
+}
+
+// close ends that; before the state folder is given up.
+func (p *served) close(t *talk) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed = true; p.server == nil {
+		return
+	}
+	if err := p.server.Close(); err != nil {
+		t.line("note: control socket: %v", err)
+	}
+	p.server = nil
+}
+
+// Info implements control.Pipeline.
+func (p *served) Info(ctx context.Context) (control.Info, error) {
+	st, err := p.w.Stats(ctx)
+	if err != nil {
+		return control.Info{}, controlError(err)
+	}
+	in := p.info
+	in.Stats = control.Stats{Read: st.Read, Watermark: st.Watermark, Checkpoint: st.Checkpoint, CheckpointAgeMS: st.CheckpointAge,
+		Checkpoints: st.Checkpoints, Failed: st.Failed, LastFailure: st.LastFailure, FailuresInARow: st.FailuresInARow,
+		Restarts: st.Restarts, Paused: st.Paused, QueuedBytes: st.QueuedBytes}
+	for _, o := range st.Operators {
+		in.Stats.Operators = append(in.Stats.Operators, control.OperatorStats{ID: o.ID, Kind: o.Kind, Counters: o.Counters})
+	}
+	return in, nil
+}
+
+// Savepoint implements control.Pipeline.
+func (p *served) Savepoint(ctx context.Context, r control.SavepointRequest) (control.Savepoint, error) {
+	start := time.Now()
+	id, err := p.w.Barrier(ctx)
+	if err != nil {
+		return control.Savepoint{}, controlError(err)
+	}
+	return control.Savepoint{ID: id, Tag: r.Tag, CreatedMS: start.UnixMilli(), Millis: time.Since(start).Milliseconds()}, nil
+}
+
+// Stop implements control.Pipeline.
+func (p *served) Stop(ctx context.Context, r control.StopRequest) (control.Stopped, error) {
+	if r.Now {
+		p.stopped.Store(true)
+	}
+	if err := p.w.Stop(ctx, worker.Stop{Now: r.Now}); err != nil {
+		return control.Stopped{}, controlError(err)
+	}
+	res, err := p.w.Wait(ctx)
+	if err != nil && !r.Now {
+		return control.Stopped{}, controlError(err)
+	}
+	return control.Stopped{Checkpoint: res.Checkpoint, Complete: res.Complete}, nil
+}
+
+// errStoppedAtOnce is how a run ends that another process stopped so.
+var errStoppedAtOnce = errors.New("stopped at once by another process, without a checkpoint")
+
+// controlKinds translates a worker's errors.
+var controlKinds = map[worker.ErrorKind]control.Kind{
+	worker.KindRefused: control.KindRefused, worker.KindDamaged: control.KindDamaged, worker.KindGuest: control.KindGuest,
+	worker.KindGone: control.KindEnded,
+}
+
+// controlError gives an error its kind for the other side.
+func controlError(err error) error {
+	kind, ok := controlKinds[worker.Classify(err)]
+	switch {
+	case errors.Is(err, job.ErrEnded):
+		kind = control.KindEnded
+	case !ok:
+		kind = control.KindFailed
+	}
+	return &control.Error{Kind: kind, Message: err.Error()}
+}
+
+var _ control.Pipeline = (*served)(nil)
