@@ -16,10 +16,21 @@ import (
 )
 
 // notes are what a crash must not undo.
-type notes struct{ used, promised checkpoint.ID }
+type notes struct {
+	used, promised checkpoint.ID
+	kept           []checkpoint.ID // savepoints and tagged ones that were promised and not asked to go
+	tags           map[string]checkpoint.ID
+}
 
-// script is a job's life with a store: some checkpoints, local files, retention. It notes
-// each id when it is first used and when its checkpoint was promised, and stops at the first error.
+// keep notes a snapshot that must stay until gone.
+func (n *notes) keep(id checkpoint.ID) { n.kept = append(n.kept, id) }
+func (n *notes) gone(id checkpoint.ID) {
+	n.kept = slices.DeleteFunc(slices.Clone(n.kept), func(k checkpoint.ID) bool { return k == id })
+}
+
+// script is a job's life with a store: some checkpoints and savepoints, tags, local files, retention,
+// deletion. It notes each id when it is first used and when its snapshot was promised, and stops at the
+// first error.
 func script(fs snapstore.FS, mem *faultfs.Mem, rng *rand.Rand, note *notes, point func(string)) error {
 	s, err := snapstore.Open("/job/store", snapstore.Options{FS: fs, Crash: point})
 	if err != nil {
@@ -36,7 +47,7 @@ func script(fs snapstore.FS, mem *faultfs.Mem, rng *rand.Rand, note *notes, poin
 	if err != nil {
 		return err
 	}
-	for range 4 {
+	for range 7 {
 		s.Begin(id)
 		note.used = id
 		text := fmt.Sprint("run of ", id, rng.Uint64())
@@ -49,16 +60,59 @@ func script(fs snapstore.FS, mem *faultfs.Mem, rng *rand.Rand, note *notes, poin
 			return err
 		}
 		live = append([]state.Run{{Object: digest, Size: size, Count: 1}}, live[:min(len(live), 2)]...)
-		if err := s.WriteManifest(ctx, manifest(id, live...)); err != nil {
+		m := manifest(id, live...)
+		if id%3 == 0 {
+			m.Kind = checkpoint.KindSavepoint
+		}
+		if err := s.WriteManifest(ctx, m); err != nil {
 			return err
 		}
-		note.promised = id
+		if note.promised = id; id%3 == 0 {
+			note.keep(id)
+		}
 		if _, err := s.Retain(ctx, 2); err != nil {
+			return err
+		}
+		if err := curate(s, id, note); err != nil {
 			return err
 		}
 		id++
 	}
 	return nil
+}
+
+// curate tags every fourth snapshot, and deletes the oldest of three savepoints.
+func curate(s *snapstore.Store, id checkpoint.ID, note *notes) error {
+	if id%4 == 0 {
+		tag := fmt.Sprint("v", id)
+		if err := s.Tag(id, tag, false); err != nil {
+			return err
+		}
+		if note.tags == nil {
+			note.tags = map[string]checkpoint.ID{}
+		}
+		note.tags[tag] = id
+		note.keep(id)
+	}
+	infos, err := s.List()
+	if err != nil {
+		return err
+	}
+	var savepoints []checkpoint.ID
+	for _, i := range infos {
+		if i.Err != nil {
+			return i.Err
+		}
+		if i.Kind == checkpoint.KindSavepoint && len(i.Tags) == 0 {
+			savepoints = append(savepoints, i.ID)
+		}
+	}
+	if len(savepoints) < 3 {
+		return nil
+	}
+	note.gone(savepoints[0])
+	_, err = s.DeleteSnapshot(ctx, savepoints[0])
+	return err
 }
 
 // writeUnsynced leaves a local file that a power failure would lose: the store has to make it durable.
@@ -79,6 +133,15 @@ func writeUnsynced(mem *faultfs.Mem, path, text string) error {
 func checkAfterCrash(t *testing.T, mem *faultfs.Mem, note notes) {
 	t.Helper()
 	promised, used := note.promised, note.used
+	for _, id := range note.kept {
+		s, err := snapstore.Open("/job/store", snapstore.Options{FS: mem, ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(ctx, id, true); err != nil {
+			t.Fatalf("snapshot %d is to stay: %v", id, err)
+		}
+	}
 	s, err := snapstore.Open("/job/store", snapstore.Options{FS: mem})
 	if err != nil {
 		t.Fatalf("open: %v", err)
@@ -96,8 +159,21 @@ func checkAfterCrash(t *testing.T, mem *faultfs.Mem, note notes) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := s.Retain(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Sweep(ctx); err != nil {
 		t.Fatal(err)
+	}
+	for _, id := range note.kept {
+		if err := s.Verify(ctx, id, true); err != nil {
+			t.Fatalf("snapshot %d is to stay: %v", id, err)
+		}
+	}
+	for tag, id := range note.tags {
+		if got, err := s.Resolve(tag); err != nil || got != id {
+			t.Fatalf("tag %s is on %d, want %d; %v", tag, got, id, err)
+		}
 	}
 	if got, want := onDisk(t, mem, "/job/store"), referenced(t, s); !slices.Equal(got, want) {
 		t.Fatalf("on disk %v\nreferenced %v", got, want)
@@ -239,9 +315,57 @@ func TestCrashPointsAreReached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{"K7", "K8", "K9", "K11", "K12", "K24"} {
+	for _, p := range []string{"K7", "K8", "K9", "K11", "K12", "K23", "K24"} {
 		if hits[p] < 4 {
 			t.Errorf("%s: %d times", p, hits[p])
 		}
+	}
+}
+
+// TestCrashInWithdrawIsAllOrNothing: a restart goes on from the old newest snapshot with all others there, or
+// from the one asked for with the later checkpoints gone, and never from one between.
+func TestCrashInWithdrawIsAllOrNothing(t *testing.T) {
+	outcomes := map[checkpoint.ID]int{}
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		mem := faultfs.New()
+		armed := false
+		s := open(t, faultfs.Inject(mem, func(faultfs.Op, string) error {
+			if armed {
+				after := open(t, mem.CrashClone(rng, []float64{0, 0.5, 1}[seed%3]), "/store")
+				m, err := after.Latest(ctx)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				outcomes[m.ID]++
+				switch m.ID {
+				case 6:
+					wantIDs(t, after, 1, 2, 3, 4, 5, 6)
+				case 2:
+					wantIDs(t, after, 1, 2, 4)
+				default:
+					t.Fatalf("seed %d: it starts from %d", seed, m.ID)
+				}
+			}
+			return nil
+		}), "/store")
+		if _, err := s.Reserve(8); err != nil {
+			t.Fatal(err)
+		}
+		for id := checkpoint.ID(1); id <= 6; id++ {
+			m := manifest(id, put(t, s, fmt.Sprint(id)))
+			if id == 4 {
+				m.Kind = checkpoint.KindSavepoint
+			}
+			complete(t, s, m)
+		}
+		armed = true
+		if _, err := s.Withdraw(2); err != nil {
+			t.Fatal(err)
+		}
+		armed = false
+	}
+	if outcomes[2] == 0 || outcomes[6] == 0 {
+		t.Errorf("not both were seen: %v", outcomes)
 	}
 }
