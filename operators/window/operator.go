@@ -86,26 +86,34 @@ func (o *Op) Open(ctx *operators.Context) error {
 	if err := Validate(w); err != nil {
 		return fmt.Errorf("operator %s: %w", ctx.Operator, err)
 	}
+	if err := o.shapeState(); err != nil {
+		return fmt.Errorf("operator %s: %w", ctx.Operator, err)
+	}
+	o.res.init(o)
+	o.keys, o.duePos = newKeys(), make([]state.Pos, abi.MaxBatchRecords)
+	o.soon = never
+	o.restoreNumbers(ctx.Restored)
+	o.now = ctx.Clock.NowMS()
+	return o.openState(KeepsRecords(w))
+}
+
+// shapeState derives from the node how windows lie in state.
+func (o *Op) shapeState() error {
+	w := o.w
 	asg, err := newAssigner(&w.Window)
 	if err != nil {
-		return fmt.Errorf("operator %s: %w", ctx.Operator, err)
+		return err
 	}
 	o.asg, o.event, o.trig = asg, w.Time == operators.TimeEvent, trigger(w)
 	o.gap = fieldOf(w, w.Window.GapField)
 	o.shape = shapeOf(w, &o.trig)
 	o.endless = w.Window.Type == operators.WindowGlobal || w.Window.Type == operators.WindowCount
-	keeps := KeepsRecords(w)
 	for _, a := range w.Aggregates {
 		o.aggs = append(o.aggs, newAggregate(w, a))
 	}
-	o.l = newLayout(w, &o.trig, o.aggs, o.shape == sliced, keeps)
-	o.res.init(o)
-	o.keys, o.duePos = newKeys(), make([]state.Pos, abi.MaxBatchRecords)
+	o.l = newLayout(w, &o.trig, o.aggs, o.shape == sliced, KeepsRecords(w))
 	o.in.base = abi.RowBitmap(len(w.Input))
-	o.soon = never
-	o.restoreNumbers(ctx.Restored)
-	o.now = ctx.Clock.NowMS()
-	return o.openState(keeps)
+	return nil
 }
 
 // trigger is the node's, with what accumulation and the time domain add.
