@@ -17,6 +17,8 @@ type StateSnapshot struct {
 	Kind    string `json:"kind"` // value, map, list, timers
 	Version int    `json:"version"`
 	Runs    []Run  `json:"runs"`
+	// TTL: the entries begin with a stamp; nil: they do not.
+	TTL *TTLNote `json:"ttl,omitempty"`
 }
 
 // Snapshot is all keyed state of one operator in one task at one barrier.

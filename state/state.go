@@ -125,4 +125,5 @@ type Descriptor struct {
 	Kind     abi.StateKind
 	Version  int
 	MaxBytes int // of one value; 0: abi.MaxStateValueBytes
+	TTL      TTL // what package ttl goes by; a backend only opens the calendar for it
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/state"
@@ -21,7 +22,8 @@ const (
 const (
 	kindTimers   = "timers"
 	timersName   = "timers"
-	balanceSteps = 64 // calls of Step between two looks at the budget
+	expiryName   = "timers.ttl" // no state can have it: they differ in kind
+	balanceSteps = 64           // calls of Step between two looks at the budget
 )
 
 // OrderedPart is ordered state as the backend needs it.
@@ -66,6 +68,7 @@ type Backend struct {
 	values []*valueStore // by descriptor; nil where it is ordered
 	order  []OrderedPart
 	timers TimersPart
+	expiry TimersPart // calendar of entries with a TTL; nil: there are none
 	parts  []state.Part
 	frozen *frozen
 	steps  int
@@ -97,17 +100,31 @@ func Open(cfg Config) (*Backend, error) {
 		}
 	}
 	if cfg.NewTimers != nil {
-		pc, err := b.partConfig(len(cfg.Descriptors), state.Descriptor{Name: timersName, Kind: kindTimers}, in)
-		if err == nil {
-			b.timers, err = cfg.NewTimers(pc)
-		}
-		if err != nil {
+		if b.timers, err = b.openTimers(timersName, 0, in); err != nil {
 			return nil, errors.Join(err, b.Close())
 		}
-		b.parts = append(b.parts, b.timers)
+	}
+	if slices.ContainsFunc(cfg.Descriptors, func(d state.Descriptor) bool { return d.TTL.MS > 0 }) {
+		if b.expiry, err = b.openTimers(expiryName, 1, in); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
 	}
 	b.balance()
 	return b, nil
+}
+
+// openTimers opens the n-th timer service.
+func (b *Backend) openTimers(name string, n int, in []state.Snapshot) (TimersPart, error) {
+	pc, err := b.partConfig(len(b.cfg.Descriptors)+n, state.Descriptor{Name: name, Kind: kindTimers}, in)
+	if err != nil {
+		return nil, err
+	}
+	t, err := b.cfg.NewTimers(pc)
+	if err != nil {
+		return nil, err
+	}
+	b.parts = append(b.parts, t)
+	return t, nil
 }
 
 func (cfg *Config) validate() error {
@@ -137,6 +154,9 @@ func (cfg *Config) validate() error {
 			return fmt.Errorf("operator %q declares state %q twice", cfg.Operator, d.Name)
 		}
 		names[d.Name] = true
+		if d.TTL.MS > 0 && cfg.NewTimers == nil {
+			return fmt.Errorf("state %q of operator %q: no timers for its TTL", d.Name, cfg.Operator)
+		}
 		if d.Kind != abi.StateValue && cfg.NewOrdered == nil {
 			return fmt.Errorf("state %q of operator %q: no store for kind %s", d.Name, cfg.Operator, d.Kind)
 		}
@@ -201,6 +221,14 @@ func (b *Backend) Timers() state.Timers {
 		return nil
 	}
 	return b.timers
+}
+
+// Expiry implements state.Expiring.
+func (b *Backend) Expiry() state.Timers {
+	if b.expiry == nil {
+		return nil
+	}
+	return b.expiry
 }
 
 // Freeze implements state.Keyed.
@@ -269,6 +297,9 @@ func (b *Backend) Stats() state.Stats {
 	var all state.Stats
 	for _, p := range b.parts {
 		s := p.Stats()
+		if p == b.expiry { // not what the operator calls a timer
+			s.Timers, s.Entries = 0, 0
+		}
 		all.Entries += s.Entries
 		all.MemBytes += s.MemBytes
 		all.ColdBytes += s.ColdBytes

@@ -105,8 +105,7 @@ func (s *valueStore) dropGhosts(f *file) {
 func (s *valueStore) pickMerge() *merge {
 	worst, most := -1, 0
 	for p := range s.layers {
-		sizes := s.sizes(p)
-		if n := len(sizes); n > most && tier(sizes) > 0 {
+		if n := len(s.layers[p].files) - s.layers[p].mark; n > most && s.due(p) > 0 {
 			worst, most = p, n
 		}
 	}
@@ -117,7 +116,7 @@ func (s *valueStore) pickMerge() *merge {
 		return m
 	}
 	l := &s.layers[worst]
-	n := tier(s.sizes(worst))
+	n := s.due(worst)
 	m := &merge{part: worst, bottom: l.mark+n == len(l.files)}
 	m.files = slices.Clone(l.files[l.mark : l.mark+n])
 	m.layers = slices.Clone(l.runs[l.mark : l.mark+n])
@@ -133,6 +132,28 @@ func (s *valueStore) sizes(p int) []int64 {
 		out = append(out, share(f, &s.part, p)+1)
 	}
 	return out
+}
+
+// due is how many of the newest files under a partition to merge; 0: none.
+func (s *valueStore) due(p int) int {
+	sizes := s.sizes(p)
+	if n := tier(sizes); n > 0 || len(sizes) < 2 || !s.wasted(p) {
+		return n
+	}
+	return len(sizes)
+}
+
+// wasted says that the files under a partition have at least one removed key for every two entries with a
+// value: merging all of them gives the space back.
+func (s *valueStore) wasted(p int) bool {
+	l := &s.layers[p]
+	var values, removed float64
+	for _, f := range l.files[l.mark:] {
+		part := float64(share(f, &s.part, p)) / float64(max(f.info.Size, 1))
+		values += part * float64(f.info.Count-f.info.Tombstones)
+		removed += part * float64(f.info.Tombstones)
+	}
+	return removed > 0 && 2*removed >= values
 }
 
 // tier is how many of the newest files to merge; 0: none. All, if the newer ones together outweigh the

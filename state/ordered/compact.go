@@ -22,6 +22,9 @@ func tier(size int64) int { return bits.Len64(uint64(size)/smallestTier) / 2 }
 // tier and the dead entries by the live ones.
 func pick(live []*liveRun) (i, j int) {
 	n := len(live)
+	if n > 1 && wasted(live) {
+		return 0, n
+	}
 	if n < mergeFanOut {
 		return 0, 0
 	}
@@ -41,6 +44,18 @@ func pick(live []*liveRun) (i, j int) {
 		}
 	}
 	return 0, 0
+}
+
+// wasted says that runs have at least one removed entry for every two others: merging all of them gives the
+// space back.
+func wasted(live []*liveRun) bool {
+	var values, removed uint64
+	for _, l := range live {
+		i := l.run.Info()
+		values += i.Count - i.Tombstones
+		removed += i.Tombstones
+	}
+	return removed > 0 && 2*removed >= values
 }
 
 // tryMerge starts a merge if one is due and none runs; the mutex is held.
