@@ -41,6 +41,7 @@ type Intake struct {
 	scratch  abi.Batch
 	skipped  int64
 	letters  int64
+	timeless int64
 	rec      abi.Record
 
 	restamp bool  // records get stamp as their time
@@ -209,6 +210,9 @@ func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, er
 
 // Reject treats a record that could not be decoded; raw is its bytes, as far as they are at hand.
 func (in *Intake) Reject(pos abi.Position, raw []byte, cause error) error {
+	if errors.Is(cause, format.ErrNoTime) {
+		in.timeless++
+	}
 	policy := PolicyStop
 	if in.node.Source.OnError != nil {
 		policy = in.node.Source.OnError.Policy
@@ -269,18 +273,20 @@ func (in *Intake) Rejected() *abi.Batch { return &in.rejected }
 func (in *Intake) Watermark() int64 { return in.wm.Current() }
 
 // Counters counts what the policies sent away, what came behind the watermark (with CounterDelay, the
-// out_of_orderness that would have been enough) and what came from the future.
+// out_of_orderness that would have been enough), what came from the future and what lacked its time.
 func (in *Intake) Counters() map[string]int64 {
 	if in == nil { // the source was never opened
 		return nil
 	}
 	late, delay := in.wm.Late()
-	return map[string]int64{"skipped": in.skipped, "dead letters": in.letters, CounterLate: late, CounterDelay: delay, CounterFuture: in.wm.future}
+	return map[string]int64{"skipped": in.skipped, "dead letters": in.letters, CounterLate: late, CounterDelay: delay, CounterFuture: in.wm.future,
+		CounterTimeless: in.timeless}
 }
 
 // Names of counters that a source with event time has.
 const (
-	CounterLate   = "late"
-	CounterDelay  = "delay_wanted_ms"
-	CounterFuture = "future"
+	CounterLate     = "late"
+	CounterDelay    = "delay_wanted_ms"
+	CounterFuture   = "future"
+	CounterTimeless = "without time" // treated by on_error
 )

@@ -20,7 +20,8 @@ func explainCommand(s streams) *cli.Command {
 		Name:      "explain",
 		Usage:     "draw the plan of a pipeline and say what is promised where",
 		ArgsUsage: "pipeline.yaml",
-		Flags:     []cli.Flag{jsonFlag()},
+		Flags: []cli.Flag{jsonFlag(),
+			&cli.BoolFlag{Name: "late", Usage: "read the input, without running anything, and say how many records would be late"}},
 		Action: func(c *cli.Context) error {
 			path, err := pipelineArg(c)
 			if err != nil {
@@ -31,6 +32,11 @@ func explainCommand(s streams) *cli.Command {
 				return err
 			}
 			p := explain(g)
+			if c.Bool("late") {
+				if p.Input, err = readInputs(c.Context, g, connect.Env{Stdin: s.in}); err != nil {
+					return err
+				}
+			}
 			return show(c, s, p, func(w io.Writer) { p.print(w) })
 		},
 	}
@@ -44,6 +50,7 @@ type plan struct {
 	Vertices []planVertex `json:"vertices"`
 	Promises []planPoint  `json:"promises"`
 	State    []string     `json:"state"`
+	Input    []planInput  `json:"input,omitempty"` // only if asked for
 }
 
 type planVertex struct {
@@ -233,6 +240,12 @@ func (p plan) print(w io.Writer) {
 		fmt.Fprintln(w, "state")
 		for _, s := range p.State {
 			fmt.Fprintf(w, "  %s\n", s)
+		}
+	}
+	if len(p.Input) > 0 {
+		fmt.Fprintln(w, "input")
+		for _, in := range p.Input {
+			in.print(w)
 		}
 	}
 }
