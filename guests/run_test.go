@@ -124,7 +124,7 @@ func compile(t testing.TB, e *engine.Engine, path string) guestop.Module {
 
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
-	e, err := engine.New(context.Background(), engine.Options{CacheDir: "../.build/engine"})
+	e, err := engine.New(context.Background(), engine.Options{CacheDir: "../.build/engine", Wasmtime: onWasmtime})
 	if err != nil {
 		t.Fatal(err)
 	}

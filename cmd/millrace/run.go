@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/pprof"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +21,9 @@ import (
 	"github.com/millrace-io/millrace/host/worker"
 	"github.com/millrace-io/millrace/operators/connect"
 )
+
+// engines are what --engine takes.
+var engines = []string{worker.EngineCompiler, worker.EngineInterpreter, worker.EngineWasmtime}
 
 func runCommand(s streams) *cli.Command {
 	return &cli.Command{
@@ -36,7 +41,7 @@ func runCommand(s streams) *cli.Command {
 			&cli.StringFlag{Name: "log-level", Value: "info", Usage: "debug, info, warn or error"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress line"},
 			&cli.StringFlag{Name: "cpuprofile", Usage: "write a CPU profile of the run to `FILE`, for go tool pprof"},
-			&cli.StringFlag{Name: "engine", Value: worker.EngineCompiler, Usage: worker.EngineCompiler + " or " + worker.EngineInterpreter},
+			&cli.StringFlag{Name: "engine", Value: worker.EngineCompiler, Usage: worker.EngineCompiler + " or " + worker.EngineInterpreter + "; " + worker.EngineWasmtime + " in a build with that tag, to compare"},
 		},
 		Action: func(c *cli.Context) error { return runPipeline(c, s) },
 	}
@@ -51,8 +56,8 @@ func runPipeline(c *cli.Context, s streams) error {
 	if err != nil {
 		return refused(err)
 	}
-	if e := c.String("engine"); e != worker.EngineCompiler && e != worker.EngineInterpreter {
-		return refused(fmt.Errorf("engine %q, expected %s or %s", e, worker.EngineCompiler, worker.EngineInterpreter))
+	if e := c.String("engine"); !slices.Contains(engines, e) {
+		return refused(fmt.Errorf("engine %q, expected one of %s", e, strings.Join(engines, ", ")))
 	}
 	g, err := load(c.Context, path)
 	if err != nil {

@@ -334,28 +334,36 @@ func TestWildPointersFromAGuest(t *testing.T) {
 
 // TestInterpreterIsTheSame: outputs, fuel and faults don't depend on the engine.
 func TestInterpreterIsTheSame(t *testing.T) {
-	a := newKitchen(t, Options{}, guestop.InstanceOptions{FuelPerRecord: 1 << 20, FuelPerCall: 50_000, MemoryBytes: 8 << 20})
-	b := newKitchen(t, Options{Interpreter: true}, guestop.InstanceOptions{FuelPerRecord: 1 << 20, FuelPerCall: 50_000, MemoryBytes: 8 << 20})
-	tell := func(k *kitchen, values ...string) (s string) {
-		size := k.fill(0, 0, values...)
-		for first := uint32(0); ; {
-			o := k.Call(size, first)
-			if o.Fault != nil {
-				s += fmt.Sprintf("%s at %d: %s, fuel %d, stack %q", o.Fault.Kind, o.Fault.Record, o.Fault.Message, o.Fuel, o.Fault.Stack)
-				k.reset()
-				return s
-			}
-			s += fmt.Sprintf("%d %v fuel %d %x\n", o.Consumed, o.Yielded, o.Fuel, k.Out())
-			if !o.Yielded {
-				return s
-			}
-			first = o.Consumed
-		}
-	}
+	sameAs(t, Options{Interpreter: true}, func(told string) string { return told })
+}
+
+// sameAs holds what the kitchen does under other options against what it does by default.
+func sameAs(t *testing.T, other Options, normal func(string) string) {
+	t.Helper()
+	limits := guestop.InstanceOptions{FuelPerRecord: 1 << 20, FuelPerCall: 50_000, MemoryBytes: 8 << 20}
+	a, b := newKitchen(t, Options{}, limits), newKitchen(t, other, limits)
 	for _, last := range []string{"e", "b", "l", "m", "E" + u32(1), "a", "n" + u32(9), "s", "g", "t"} {
 		values := []string{"c", "q" + u32(5000), "ehello", "G" + u32(2), "q" + u32(9000), last}
-		if x, y := tell(a, values...), tell(b, values...); x != y {
-			t.Errorf("%q: compiled\n%s\ninterpreted\n%s", last, x, y)
+		if x, y := normal(a.tell(values...)), normal(b.tell(values...)); x != y {
+			t.Errorf("%q: by default\n%s\nwith %+v\n%s", last, x, other, y)
 		}
+	}
+}
+
+// tell runs a block and says all that came of it.
+func (k *kitchen) tell(values ...string) (s string) {
+	size := k.fill(0, 0, values...)
+	for first := uint32(0); ; {
+		o := k.Call(size, first)
+		if o.Fault != nil {
+			s += fmt.Sprintf("%s at %d: %s, fuel %d, stack %q", o.Fault.Kind, o.Fault.Record, o.Fault.Message, o.Fuel, o.Fault.Stack)
+			k.reset()
+			return s
+		}
+		s += fmt.Sprintf("%d %v fuel %d %x\n", o.Consumed, o.Yielded, o.Fuel, k.Out())
+		if !o.Yielded {
+			return s
+		}
+		first = o.Consumed
 	}
 }

@@ -79,7 +79,8 @@ func (l *Local) Deploy(ctx context.Context, d Deploy) error {
 
 // prepare compiles and starts the job.
 func (l *Local) prepare(ctx context.Context, d Deploy) (*job.Job, error) {
-	eng, err := engine.New(ctx, engine.Options{CacheDir: d.CacheDir, Interpreter: d.Engine == EngineInterpreter})
+	eng, err := engine.New(ctx, engine.Options{CacheDir: d.CacheDir, Interpreter: d.Engine == EngineInterpreter,
+		Wasmtime: d.Engine == EngineWasmtime})
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +151,15 @@ func (l *Local) Barrier(ctx context.Context) (checkpoint.ID, error) {
 	return j.Checkpoint(ctx)
 }
 
+// Savepoint implements Worker.
+func (l *Local) Savepoint(ctx context.Context, r job.SavepointRequest) (job.Savepoint, error) {
+	j, err := l.running()
+	if err != nil {
+		return job.Savepoint{}, err
+	}
+	return j.Savepoint(ctx, r)
+}
+
 // Stop implements Worker.
 func (l *Local) Stop(_ context.Context, s Stop) error {
 	j, err := l.running()
@@ -200,6 +210,7 @@ var errNothing = errors.New("this worker runs no pipeline")
 const (
 	EngineCompiler    = "wazero"
 	EngineInterpreter = "wazero-interpreter"
+	EngineWasmtime    = "wasmtime" // in builds with that tag
 )
 
 var (

@@ -20,7 +20,7 @@ type Deploy struct {
 	Restore  checkpoint.ID    `json:"restore,omitempty"` // 0: the newest
 	Drop     []string         `json:"drop,omitempty"`    // orphaned states to drop
 	LogLevel string           `json:"log_level,omitempty"`
-	Engine   string           `json:"engine,omitempty"` // wazero (default), wazero-interpreter
+	Engine   string           `json:"engine,omitempty"` // wazero (default), wazero-interpreter; with the build tag, wasmtime
 }
 
 // Stop ends the pipeline: with a last checkpoint, or at once.
@@ -35,6 +35,8 @@ type Worker interface {
 	Stats(ctx context.Context) (job.Stats, error)
 	// Barrier makes a checkpoint that starts after the call, and returns its id when it is complete.
 	Barrier(ctx context.Context) (checkpoint.ID, error)
+	// Savepoint is Barrier for a snapshot that does not expire; see job.Job.Savepoint.
+	Savepoint(ctx context.Context, r job.SavepointRequest) (job.Savepoint, error)
 	Stop(ctx context.Context, s Stop) error
 	// Wait returns when the pipeline has ended.
 	Wait(ctx context.Context) (job.Result, error)
