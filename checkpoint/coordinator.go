@@ -157,6 +157,9 @@ func (c *Coordinator) Step(now Instant, ev Event) []Effect {
 	case ManifestWritten:
 		c.manifestWritten(ev)
 	case Stop:
+		if ev.Savepoint {
+			c.wantedKind = KindSavepoint
+		}
 		c.stop(false)
 	case InputEnded:
 		c.stop(true)
@@ -364,7 +367,7 @@ func (c *Coordinator) write(f *flight) {
 
 // abort is a failure of the checkpoint under way; the next may start as if it had never been.
 func (c *Coordinator) abort(reason error) {
-	id, final := c.flight.barrier.ID, c.flight.barrier.Final || c.allFinished()
+	id, final, kind := c.flight.barrier.ID, c.flight.barrier.Final || c.allFinished(), c.flight.kind
 	changing := c.flight.next != nil
 	c.giveUp(reason)
 	if changing { // some tasks run the new code already, with state of the old that is in no checkpoint
@@ -376,6 +379,9 @@ func (c *Coordinator) abort(reason error) {
 	c.failed(fmt.Errorf("checkpoint %d: %w", id, reason))
 	if !final || c.over {
 		return
+	}
+	if kind == KindSavepoint { // of the next attempt too
+		c.wantedKind = kind
 	}
 	c.notBeforeMS = c.now.MonoMS + finalPauseMS
 	if c.attempts++; c.attempts == finalAttempts {

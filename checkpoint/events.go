@@ -49,8 +49,8 @@ type ManifestWritten struct {
 	Uncertain bool
 }
 
-// Stop asks for a last checkpoint of the unfinished job, after which it stops.
-type Stop struct{}
+// Stop asks for a last checkpoint of the unfinished job, after which it stops. Savepoint: it is to be one.
+type Stop struct{ Savepoint bool }
 
 // Trigger asks for a checkpoint now: one that starts after this, so that one under way is finished first.
 // Next, if set, is put into force at its barrier: that checkpoint is the last of the old code. One trigger

@@ -3,6 +3,7 @@ package snapread
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/ordered"
 	"github.com/millrace-io/millrace/state/runs"
+	"github.com/millrace-io/millrace/state/ttl"
 )
 
 // Reader has the files of a state open. Its methods may be called by several goroutines; what they return
@@ -116,6 +118,8 @@ type Entry struct {
 	UserKey []byte // of map and list entries
 	Value   []byte
 	Timer   *Timer // of timers; UserKey and Value are nil then
+	// Stamp is the time from which the entry ages, ms, where the state has a TTL; Value is without it.
+	Stamp int64
 	// StoredBytes is what key and value take in a run.
 	StoredBytes int
 }
@@ -130,8 +134,8 @@ type Timer struct {
 // Slot is the entry's slot.
 func (e *Entry) Slot() state.Slot { return state.SlotOf(e.Hash) }
 
-// Value is the value of a key of a value state.
-func (r *Reader) Value(key []byte) (v []byte, ok bool, err error) {
+// Get is the entry of a key of a value state; nil: it has none. It reads one block of each run that may have it.
+func (r *Reader) Get(key []byte) (*Entry, error) {
 	h := r.state.snap.Hash(key)
 	for i := range r.parts {
 		o := &r.parts[i]
@@ -144,14 +148,19 @@ func (r *Reader) Value(key []byte) (v []byte, ok bool, err error) {
 			}
 			v, removed, found, err := l.Run.Get(h, key)
 			if err != nil {
-				return nil, false, r.failed(o, err)
+				return nil, r.failed(o, err)
+			}
+			if removed {
+				return nil, nil
 			}
 			if found {
-				return v, !removed, nil
+				c := Cursor{r: r, cur: o, e: Entry{Hash: h, Key: key, StoredBytes: len(key) + len(v) + 8}}
+				err := c.stamped(v)
+				return &c.e, err
 			}
 		}
 	}
-	return nil, false, nil
+	return nil, nil
 }
 
 // source is what a cursor walks: runs.Merged or ordered.Walk.
@@ -246,8 +255,8 @@ func (c *Cursor) decode() (err error) {
 	k, v := c.src.Key(), c.src.Value()
 	c.e = Entry{Hash: c.src.Hash(), StoredBytes: len(k) + len(v) + 8}
 	if c.r.state.Kind == "value" {
-		c.e.Key, c.e.Value = k, v
-		return nil
+		c.e.Key = k
+		return c.stamped(v)
 	}
 	key, rest, err := state.ReadEscaped(nil, k)
 	if err != nil {
@@ -255,8 +264,8 @@ func (c *Cursor) decode() (err error) {
 	}
 	c.e.Key = key
 	if c.r.state.Kind != KindTimers {
-		c.e.UserKey, c.e.Value = rest, v
-		return nil
+		c.e.UserKey = rest
+		return c.stamped(v)
 	}
 	comp := append(make([]byte, state.HashBytes, state.HashBytes+len(k)), k...)
 	d, _, name, at, err := ordered.DecodeTimer(comp)
@@ -265,6 +274,19 @@ func (c *Cursor) decode() (err error) {
 	}
 	c.timer = Timer{d, name, at}
 	c.e.Timer = &c.timer
+	return nil
+}
+
+// stamped takes the stamp from a value that has one.
+func (c *Cursor) stamped(v []byte) error {
+	if c.r.state.TTL == nil {
+		c.e.Value = v
+		return nil
+	}
+	if len(v) < ttl.StampBytes {
+		return c.misfit(fmt.Errorf("%w: an entry of %d bytes, its stamp has %d", state.ErrCorrupt, len(v), ttl.StampBytes))
+	}
+	c.e.Stamp, c.e.Value = int64(binary.LittleEndian.Uint64(v)), v[ttl.StampBytes:]
 	return nil
 }
 

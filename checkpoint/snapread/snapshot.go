@@ -35,6 +35,8 @@ type State struct {
 	Name     string
 	Kind     string // value, list, map, timers
 	Version  int
+	// TTL: entries have a stamp, and expire so long after it; nil: they live for ever.
+	TTL *state.TTLNote
 	// Ref is the declaration; nil in snapshots of older builds, and for timers.
 	Ref   *checkpoint.StateRef
 	snap  *Snapshot
@@ -61,6 +63,9 @@ func Open(m *checkpoint.Manifest, objects state.Objects, fs state.FS) *Snapshot 
 				continue
 			}
 			for _, st := range o.Keyed.States {
+				if st.Kind == KindTimers && st.Name != KindTimers { // the calendar of a TTL: entries say it themselves
+					continue
+				}
 				x := s.entry(o.Operator, &st)
 				x.parts = append(x.parts, part{t.Task, o.Keyed.Range, st.Runs})
 			}
@@ -78,7 +83,7 @@ func (s *Snapshot) entry(operator string, st *state.StateSnapshot) *State {
 			return x
 		}
 	}
-	x := &State{Operator: operator, Name: st.Name, Kind: st.Kind, Version: st.Version, snap: s}
+	x := &State{Operator: operator, Name: st.Name, Kind: st.Kind, Version: st.Version, TTL: st.TTL, snap: s}
 	if st.Kind != KindTimers {
 		x.Ref = s.manifest.State(operator, st.Name)
 	}
@@ -100,7 +105,7 @@ func (s *Snapshot) Hash(key []byte) uint64 { return state.Hasher{Seed: s.manifes
 func (s *Snapshot) Find(operator, name string) (*State, error) {
 	var found []*State
 	for _, x := range s.states {
-		if (operator == "" || x.Operator == operator) && (name == "" && x.Kind != KindTimers || x.Name == name) {
+		if (operator == "" || x.Operator == operator) && (name == "" && x.Kind != KindTimers || x.Name == name && name != "") {
 			found = append(found, x)
 		}
 	}
@@ -153,6 +158,18 @@ func (x *State) Stored() (entries uint64, bytes int64) {
 		}
 	}
 	return entries, bytes
+}
+
+// Watermark is the operator's in the snapshot, the least of its tasks'; false: it has none.
+func (x *State) Watermark() (ms int64, ok bool) {
+	for i := range x.snap.manifest.Tasks {
+		for _, o := range x.snap.manifest.Tasks[i].Operators {
+			if w, has := o.Numbers["watermark"]; has && o.Operator == x.Operator && (!ok || w < ms) {
+				ms, ok = w, true
+			}
+		}
+	}
+	return ms, ok
 }
 
 // Tasks is how many tasks left a part of the state.

@@ -77,7 +77,7 @@ func (s *Store) Reserve(n int) (first checkpoint.ID, err error) {
 		return 0, fmt.Errorf("reserve %d checkpoint ids: expected 1 to %d", n, maxReserve)
 	}
 	s.mu.Lock()
-	first = s.head.reserved + 1
+	first, s.reservedHere = s.head.reserved+1, true
 	s.head.reserved += checkpoint.ID(n)
 	s.mu.Unlock()
 	if err := s.writeHead(); err != nil {

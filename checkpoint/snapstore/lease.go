@@ -86,13 +86,17 @@ func (l *Lease) Renew() error {
 	if err != nil {
 		return err
 	}
-	// Not in tmp, which the writer empties when it opens the store. It need not survive a crash.
+	// Not in tmp, which the writer empties when it opens the store. Its name need not survive a crash, but a
+	// name without contents would stop all removal.
 	fresh := l.path + ".new"
 	f, err := l.s.fs.Create(fresh)
 	if err != nil {
 		return fmt.Errorf("lease: %w", err)
 	}
 	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = l.s.fs.Rename(fresh, l.path)
 	}
@@ -132,6 +136,7 @@ func (s *Store) heldLeases(ctx context.Context) (held, error) {
 			return h, err
 		}
 		if !strings.HasSuffix(e.Name, ".json") {
+			s.dropHalfLease(e.Name)
 			continue
 		}
 		if err := s.hold(&h, s.path("leases", e.Name)); err != nil {
@@ -139,6 +144,14 @@ func (s *Store) heldLeases(ctx context.Context) (held, error) {
 		}
 	}
 	return h, nil
+}
+
+// dropHalfLease removes what a process left that died while it took a lease.
+func (s *Store) dropHalfLease(name string) {
+	var pid int
+	if _, err := fmt.Sscanf(name, "%d-", &pid); err == nil && !s.alive(pid) {
+		_ = s.fs.Remove(s.path("leases", name))
+	}
 }
 
 func (s *Store) hold(h *held, path string) error {

@@ -15,6 +15,7 @@ import (
 type leases struct {
 	seq      uint64 // of the newest addition
 	begun    map[checkpoint.ID]uint64
+	holds    uint64    // given so far
 	complete [2]uint64 // first addition at the begin of the last and last but one; 0: none yet
 }
 
@@ -45,4 +46,15 @@ func (l *leases) spared() uint64 {
 		oldest = min(oldest, s)
 	}
 	return min(first, oldest)
+}
+
+// Hold spares what is added from now on from sweeps until release, like a checkpoint in flight.
+func (s *Store) Hold() (release func()) {
+	s.mu.Lock()
+	s.leases.holds++
+	// Ids of checkpoints rise from 1; these fall from the other end.
+	id := ^checkpoint.ID(s.leases.holds)
+	s.leases.begin(id)
+	s.mu.Unlock()
+	return func() { s.Abandon(id) }
 }

@@ -130,10 +130,15 @@ func (s *Store) checkWritable(m *checkpoint.Manifest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range s.manifests {
-		if id >= m.ID {
+		if id >= m.ID && !s.registry.Snapshots[id].Withdrawn || id == m.ID {
 			return fmt.Errorf("there is a checkpoint %d already: ids rise", id)
 		}
 	}
+	return s.present(m)
+}
+
+// present says which object of m is missing; mu is held.
+func (s *Store) present(m *checkpoint.Manifest) error {
 	for ref := range m.Objects() {
 		o, ok := s.objects[ref.Digest]
 		if !ok || o.pending {

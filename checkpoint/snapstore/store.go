@@ -56,7 +56,9 @@ type Store struct {
 	manifests              map[checkpoint.ID]*manifest
 	leases                 leases
 	head                   head
-	registry               registry
+	// reservedHere: ids were given to somebody in this process who may still use them.
+	reservedHere bool
+	registry     registry
 	// registryErr is why the registry cannot be read: then nothing may be removed.
 	registryErr error
 	durable     map[string]bool // directories whose names are durable
