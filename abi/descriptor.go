@@ -58,9 +58,40 @@ type StateDescriptor struct {
 	Kind     StateKind `json:"kind"`
 	Version  int       `json:"version,omitempty"`   // schema version
 	MaxBytes int       `json:"max_bytes,omitempty"` // of one value; 0: MaxStateValueBytes
+	TTL      *TTL      `json:"ttl,omitempty"`       // nil: what it holds stays
 	// Schema describes values, or a list's elements; KeySchema a map's user keys. Nil: undescribed.
 	Schema    *Schema `json:"schema,omitempty"`
 	KeySchema *Schema `json:"key_schema,omitempty"`
+}
+
+// TTL is how long a value, an element of a list or an entry of a map lives after it was written.
+type TTL struct {
+	MS      int64  `json:"ms"`
+	Domain  string `json:"domain,omitempty"`  // DomainNameEvent (default) or DomainNameProcessing: the clock it ages by
+	Refresh string `json:"refresh,omitempty"` // RefreshWrite (default) or RefreshRead: what makes it young again
+}
+
+// Words of a TTL.
+const (
+	DomainNameEvent      = "event"
+	DomainNameProcessing = "processing"
+	RefreshWrite         = "write"
+	RefreshRead          = "read" // reading as well
+)
+
+// Check says what is wrong with t, "": nothing.
+func (t *TTL) Check() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.MS <= 0:
+		return "a TTL is at least 1 ms"
+	case t.Domain != "" && t.Domain != DomainNameEvent && t.Domain != DomainNameProcessing:
+		return "the domain of a TTL is event or processing"
+	case t.Refresh != "" && t.Refresh != RefreshWrite && t.Refresh != RefreshRead:
+		return "the refresh of a TTL is write or read"
+	}
+	return ""
 }
 
 // Accumulator is the state of an aggregate; nil if it declares it as no aggregate may.

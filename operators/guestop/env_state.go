@@ -46,6 +46,7 @@ func (e *env) target(record, st int) (r *stateRef, k state.Key, s abi.Status) {
 	if r.value == nil && r.ordered == nil { // prefetched: it is in the block
 		return nil, k, abi.StatusBadArg
 	}
+	e.op.expiry.at(e.op, record)
 	return r, k, abi.StatusOK
 }
 
@@ -54,6 +55,11 @@ func (e *env) Get(record, st int, ukey []byte) ([]byte, abi.Status) {
 	r, k, s := e.target(record, st)
 	if s != abi.StatusOK {
 		return nil, s
+	}
+	if r.renews {
+		if err := e.renew(r, record, st, k, ukey); err != nil {
+			return nil, e.hostFault(err)
+		}
 	}
 	v, ok, err := r.get(k, ukey)
 	if err != nil {
@@ -65,21 +71,21 @@ func (e *env) Get(record, st int, ukey []byte) ([]byte, abi.Status) {
 	return v, abi.StatusOK
 }
 
-func (r *stateRef) get(k state.Key, ukey []byte) ([]byte, bool, error) {
+func (r *store) get(k state.Key, ukey []byte) ([]byte, bool, error) {
 	if r.value != nil {
 		return r.value.Load(state.NoPos, k)
 	}
 	return r.ordered.Get(k, ukey)
 }
 
-func (r *stateRef) put(k state.Key, ukey, v []byte) error {
+func (r *store) put(k state.Key, ukey, v []byte) error {
 	if r.value != nil {
 		return r.value.Store(state.NoPos, k, v)
 	}
 	return r.ordered.Put(k, ukey, v)
 }
 
-func (r *stateRef) remove(k state.Key, ukey []byte) error {
+func (r *store) remove(k state.Key, ukey []byte) error {
 	if r.value != nil {
 		return r.value.Remove(state.NoPos, k)
 	}
@@ -116,7 +122,7 @@ func (e *env) put(r *stateRef, record, st int, k state.Key, ukey, v []byte) abi.
 }
 
 func (e *env) remember(r *stateRef, record, st int, k state.Key, ukey []byte) error {
-	old, had, err := r.get(k, ukey)
+	old, had, err := r.raw.get(k, ukey)
 	if err != nil {
 		return err
 	}
@@ -131,7 +137,7 @@ func (e *env) remember(r *stateRef, record, st int, k state.Key, ukey []byte) er
 func (e *env) undoFrom(i int) error {
 	for n := len(e.journal) - 1; n >= i; n-- {
 		u := &e.journal[n]
-		r := &e.op.states[u.st]
+		r := &e.op.states[u.st].raw
 		var err error
 		if u.had {
 			err = r.put(u.key, e.bytes(u.ukey), e.bytes(u.old))
@@ -170,7 +176,7 @@ func (e *env) Clear(record, st int) abi.Status {
 	if r.value != nil {
 		return e.Delete(record, st, nil)
 	}
-	it, err := r.ordered.Scan(k, nil)
+	it, err := r.raw.ordered.Scan(k, nil)
 	if err != nil {
 		return e.hostFault(err)
 	}
@@ -236,6 +242,11 @@ func (e *env) Scan(record, st int, from []byte) (int, abi.Status) {
 	if r.desc.Kind == abi.StateList {
 		sc.strip = 1
 		from = append([]byte{listItem}, from...)
+		if r.renews { // the number of the next element lives as long as the elements
+			if err := e.renew(r, record, st, k, []byte{listNext}); err != nil {
+				return 0, e.hostFault(err)
+			}
+		}
 	}
 	it, err := r.ordered.Scan(k, from)
 	if err != nil {
@@ -253,7 +264,7 @@ func (e *env) Scan(record, st int, from []byte) (int, abi.Status) {
 }
 
 // ScanNext implements Env.
-func (e *env) ScanNext(_, iter int, advance bool) (ukey, v []byte, ok bool, s abi.Status) {
+func (e *env) ScanNext(record, iter int, advance bool) (ukey, v []byte, ok bool, s abi.Status) {
 	if iter < 0 || iter >= len(e.iters) || e.iters[iter] == nil {
 		return nil, nil, false, abi.StatusBadArg
 	}
@@ -261,6 +272,11 @@ func (e *env) ScanNext(_, iter int, advance bool) (ukey, v []byte, ok bool, s ab
 	if !sc.loaded && !sc.done {
 		sc.loaded = sc.it.Next()
 		sc.done = !sc.loaded
+		if r := &e.op.states[sc.st]; r.renews && sc.loaded {
+			if s := e.renewScanned(r, record, sc); s != abi.StatusOK {
+				return nil, nil, false, s
+			}
+		}
 	}
 	if sc.done {
 		return nil, nil, false, abi.StatusOK
@@ -270,6 +286,20 @@ func (e *env) ScanNext(_, iter int, advance bool) (ukey, v []byte, ok bool, s ab
 		sc.loaded = false
 	}
 	return ukey[sc.strip:], v, true, abi.StatusOK
+}
+
+// renewScanned renews the entry that a scan has come to.
+func (e *env) renewScanned(r *stateRef, record int, sc *scan) abi.Status {
+	k, ok := e.key(record)
+	if !ok {
+		return abi.StatusNoKey
+	}
+	e.op.expiry.at(e.op, record)
+	ukey, _ := sc.it.Entry()
+	if err := e.renew(r, record, sc.st, k, ukey); err != nil {
+		return e.hostFault(err)
+	}
+	return abi.StatusOK
 }
 
 // ScanClose implements Env.

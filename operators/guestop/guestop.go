@@ -21,6 +21,7 @@ type Config struct {
 
 // Op runs one guest function in one task.
 type Op struct {
+	id      string
 	cfg     Config
 	node    *operators.GuestNode
 	fn      *abi.Function
@@ -37,7 +38,9 @@ type Op struct {
 
 	blk     block
 	env     *env
-	trial   *Trial // nil: none under way
+	trial   *Trial  // nil: none under way
+	expiry  *expiry // nil: no state has a TTL
+	first   int64   // the first watermark ever, as restored; abi.MinWatermark: not known
 	out     outputs
 	due     []state.Timer
 	timerB  abi.Batch
@@ -57,9 +60,17 @@ type Stats struct {
 	Fuel                           int64
 }
 
-// stateRef is one declared state: exactly one of the two is set, none if it is prefetched.
+// stateRef is one declared state.
 type stateRef struct {
-	desc    abi.StateDescriptor
+	desc   abi.StateDescriptor
+	store        // as the guest sees it
+	raw    store // as changes are taken back: with a TTL entries have their stamps
+	number int   // in keyed
+	renews bool  // reading an entry renews it
+}
+
+// store is where a state's entries are: exactly one of the two is set, none if it is prefetched.
+type store struct {
 	value   state.Value
 	ordered state.Ordered
 }
@@ -75,8 +86,8 @@ type prefetched struct {
 
 // New makes the operator; nothing runs before Open.
 func New(cfg Config) *Op {
-	return &Op{cfg: cfg, node: cfg.Node.Guest, fn: cfg.Node.Guest.Fn, wm: abi.MinWatermark,
-		cuts: map[checkpoint.ID]*pending{}, env: &env{}}
+	return &Op{id: cfg.Node.ID, cfg: cfg, node: cfg.Node.Guest, fn: cfg.Node.Guest.Fn, wm: abi.MinWatermark,
+		first: abi.MinWatermark, cuts: map[checkpoint.ID]*pending{}, env: &env{}}
 }
 
 // Open opens the state and makes the instance.
@@ -112,9 +123,9 @@ func (o *Op) openState() error {
 	}
 	ds := make([]state.Descriptor, len(o.fn.States))
 	for i, d := range o.fn.States {
-		ds[i] = state.Descriptor{Name: d.Name, Kind: d.Kind, Version: d.Version, MaxBytes: d.MaxBytes}
+		ds[i] = state.Descriptor{Name: d.Name, Kind: d.Kind, Version: d.Version, MaxBytes: d.MaxBytes, TTL: ttlOf(d)}
 	}
-	k, err := o.cfg.OpenKeyed(o.ctx, ds)
+	k, err := o.openExpiring(ds)
 	if err != nil {
 		return fmt.Errorf("operator %s: open state: %w", o.ctx.Operator, err)
 	}
@@ -133,6 +144,7 @@ func (o *Op) openState() error {
 		}
 		o.states[i] = r
 	}
+	o.bindRaw()
 	if len(o.fn.Timers) > 0 {
 		o.timers = k.Timers()
 	}
@@ -155,6 +167,7 @@ func (o *Op) Batch(_ int, b *abi.Batch, out operators.Collector) error {
 	if err := o.run(abi.KindRecords, b, b.Marks, out); err != nil {
 		return err
 	}
+	o.expiry.passed(o)
 	return o.out.flush(out)
 }
 
@@ -163,6 +176,7 @@ func (o *Op) advance(w int64, out operators.Collector) error {
 	if w <= o.wm {
 		return nil
 	}
+	o.expiry.advance(o, w)
 	o.wm = w
 	if o.timers != nil {
 		if err := o.fire(abi.DomainEvent, w, out); err != nil {
@@ -212,17 +226,20 @@ func (o *Op) fire(d state.Domain, upTo int64, out operators.Collector) error {
 // NextProcessing implements operators.ProcessingTimer.
 func (o *Op) NextProcessing() (int64, bool) {
 	if o.timers == nil {
-		return 0, false
+		return o.expiry.next(0, false)
 	}
-	return o.timers.Next(abi.DomainProcessing)
+	return o.expiry.next(o.timers.Next(abi.DomainProcessing))
 }
 
 // OnProcessingTime implements operators.ProcessingTimer.
 func (o *Op) OnProcessingTime(nowMS int64, out operators.Collector) error {
 	o.now = nowMS
-	if err := o.fire(abi.DomainProcessing, nowMS, out); err != nil {
-		return err
+	if o.timers != nil {
+		if err := o.fire(abi.DomainProcessing, nowMS, out); err != nil {
+			return err
+		}
 	}
+	o.expiry.passed(o)
 	return o.out.flush(out)
 }
 
@@ -257,5 +274,5 @@ func (o *Op) Close() error {
 	return first
 }
 
-// ID is the operator's id in the pipeline file; after Open.
-func (o *Op) ID() string { return o.cfg.Node.ID }
+// ID is the operator's id in the pipeline file.
+func (o *Op) ID() string { return o.id }

@@ -94,13 +94,14 @@ func (o *Op) cut(n int, marks []abi.Mark) int {
 // call makes one guest call for records [lo, hi) of b, or fewer. done is the first record not done.
 func (o *Op) call(kind uint32, b *abi.Batch, lo, hi int, marks []abi.Mark, out operators.Collector) (done int, f *Fault, err error) {
 	blk := &o.blk
-	if f = blk.collect(o, b, lo, hi); f != nil {
+	if f = blk.collect(o, b, lo, o.expiry.end(lo, hi)); f != nil {
 		if f.Record > 0 { // run those before it first
 			f = nil
 		} else {
 			return lo, f, nil
 		}
 	}
+	o.expiry.begin(o, kind, b, marks)
 	for i := range o.pre {
 		p := &o.pre[i]
 		if err := p.value.Prefetch(blk.keys, p.pos[:len(blk.keys)]); err != nil {

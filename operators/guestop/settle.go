@@ -80,6 +80,7 @@ func (o *Op) checkOutputs(consumed int) *Fault {
 // settle applies the effects of a good call: values, timers, outputs with the marks between them, failures
 // the guest returned, logs. Nothing here can fail for the guest's sake.
 func (o *Op) settle(kind uint32, b *abi.Batch, lo, consumed int, marks []abi.Mark, out operators.Collector) error {
+	o.expiry.settle(o, consumed)
 	if err := o.storeCells(); err != nil {
 		return fmt.Errorf("operator %s: %w", o.ctx.Operator, err)
 	}

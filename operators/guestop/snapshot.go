@@ -15,6 +15,7 @@ const (
 	numWatermark = "watermark"
 	numSkipped   = "skipped"
 	numDead      = "dead_letters"
+	numFirst     = "first_watermark" // with a TTL; none: there has been none
 )
 
 // pending is one cut of a guest operator.
@@ -28,6 +29,9 @@ type pending struct {
 func (o *Op) Barrier(b checkpoint.Barrier) (operators.Pending, error) {
 	p := &pending{snap: checkpoint.OperatorSnapshot{Operator: o.ctx.Operator, Numbers: map[string]int64{
 		numWatermark: o.wm, numSkipped: o.stats.Skipped, numDead: o.stats.Dead}}}
+	if w, ok := o.expiry.firstMark(); ok {
+		p.snap.Numbers[numFirst] = w
+	}
 	if o.keyed == nil {
 		p.done = make(chan struct{})
 		close(p.done)
@@ -96,6 +100,9 @@ func (o *Op) restoreNumbers(old []checkpoint.OperatorSnapshot) {
 			w = abi.MinWatermark
 		}
 		wm = min(wm, w)
+		if f, ok := s.Numbers[numFirst]; ok && (o.first == abi.MinWatermark || f < o.first) {
+			o.first = f
+		}
 		if o.ctx.Task == 0 { // totals stay right if one task takes all
 			o.stats.Skipped += s.Numbers[numSkipped]
 			o.stats.Dead += s.Numbers[numDead]

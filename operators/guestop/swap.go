@@ -98,6 +98,7 @@ func (o *Op) bindStates(preOf []int) {
 			r.ordered = o.keyed.Ordered(o.numbers[i])
 		}
 	}
+	o.bindRaw()
 }
 
 // Trial judges an operator's new code: from the barrier at which it took over until a later checkpoint is
