@@ -39,3 +39,9 @@ func TestWasmtimeFaults(t *testing.T) {
 	small := newKitchen(t, Options{Wasmtime: true}, guestop.InstanceOptions{FuelPerRecord: 1 << 20})
 	small.fault(guestop.FaultFuel, 0, "l")
 }
+
+// TestWasmtimeAdopts: an image is the same thing for both engines.
+func TestWasmtimeAdopts(t *testing.T) {
+	captureAndAdopt(t, Options{}, Options{Wasmtime: true})
+	captureAndAdopt(t, Options{Wasmtime: true}, Options{})
+}

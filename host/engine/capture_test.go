@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/operators/guestop"
+)
+
+const captureSeed = 20301130
+
+// album keeps what captures give: pages by number, newest first.
+type album struct {
+	*guestop.Image
+	pages map[int][]byte
+	taken int // pages of the last capture
+}
+
+func (a *album) take(t *testing.T, g *Guest) {
+	t.Helper()
+	if a.pages == nil {
+		a.pages = map[int][]byte{}
+	}
+	a.taken = 0
+	img, err := g.Capture(captureSeed, a.Image, func(n int, b []byte) error {
+		a.pages[n] = append([]byte(nil), b...)
+		a.taken++
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Image = img
+}
+
+func (a *album) fill(n int, b []byte) error {
+	if a.pages[n] == nil {
+		return fmt.Errorf("page %d was never captured", n)
+	}
+	copy(b, a.pages[n])
+	return nil
+}
+
+func counted(t *testing.T, out []abi.Record) string {
+	t.Helper()
+	return fmt.Sprintf("%x", out[len(out)-1].Value)
+}
+
+// TestCaptureAndAdopt: variables, hidden globals and grown memory go over to another instance, which then
+// does the same at the same price.
+func TestCaptureAndAdopt(t *testing.T) { captureAndAdopt(t, Options{}, Options{Interpreter: true}) }
+
+func captureAndAdopt(t *testing.T, from, to Options) {
+	t.Helper()
+	a, b := newKitchen(t, from, guestop.InstanceOptions{}), newKitchen(t, to, guestop.InstanceOptions{})
+	var book album
+	a.ask("c", "c", "G"+u32(3), "c")
+	book.take(t, a.Guest)
+	all := book.taken
+	a.ask("c")
+	book.take(t, a.Guest)
+	if book.taken == 0 || book.taken > 4 || book.taken >= all {
+		t.Errorf("%d pages after one record, %d at first", book.taken, all)
+	}
+	b.ask("c", "c", "c", "c", "c", "c", "c", "c", "c") // its own life ends
+	if err := b.Adopt(captureSeed, book.Image, book.fill); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		x, y := a.tell("c", "ehello", "G"+u32(1), "q"+u32(100)), b.tell("c", "ehello", "G"+u32(1), "q"+u32(100))
+		if x != y {
+			t.Fatalf("the original\n%s\nwho adopted\n%s", x, y)
+		}
+	}
+	if got := counted(t, b.ask("c")); got != "0100000008000000" {
+		t.Errorf("initialised and counted %s, expected 1 and 8", got)
+	}
+	// Who adopted may be made as new, and adopt again.
+	b.fault(guestop.FaultTrap, 0, "b")
+	b.reset()
+	if got := counted(t, b.ask("c")); got != "0100000001000000" {
+		t.Errorf("after a reset: %s, expected 1 and 1", got)
+	}
+	if err := b.Adopt(captureSeed, book.Image, book.fill); err == nil && counted(t, b.ask("c")) != "0100000005000000" {
+		t.Error("the second adoption is not the first")
+	} else if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAdoptRefuses(t *testing.T) {
+	a := newKitchen(t, Options{}, guestop.InstanceOptions{})
+	var book album
+	a.ask("c", "G"+u32(100))
+	book.take(t, a.Guest)
+	for what, spoil := range map[string]func(*guestop.Image){
+		"another module": func(i *guestop.Image) { i.Module = strings.Repeat("0", 64) },
+		"globals":        func(i *guestop.Image) { i.Globals = i.Globals[1:] },
+		"whole memory":   func(i *guestop.Image) { i.Pages = i.Pages[1:] },
+		"not what was":   func(i *guestop.Image) { i.Pages[len(i.Pages)-1].Lo++ },
+		"outside":        func(i *guestop.Image) { i.In = 1 << 31 },
+		"has more":       func(i *guestop.Image) { i.Pages = i.Pages[:16] },
+	} {
+		b := newKitchen(t, Options{}, guestop.InstanceOptions{})
+		img := *book.Image
+		img.Pages = append(img.Pages[:0:0], img.Pages...)
+		spoil(&img)
+		if err := b.Adopt(captureSeed, &img, book.fill); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+	small := newKitchen(t, Options{}, guestop.InstanceOptions{MemoryBytes: 2 << 20})
+	if err := small.Adopt(captureSeed, book.Image, book.fill); err == nil || !strings.Contains(err.Error(), "limit of an instance") {
+		t.Errorf("error %v", err)
+	}
+}
