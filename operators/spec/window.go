@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-io/millrace/operators/window"
 )
 
-var windowVariant = variantOf("window", "", "Aggregates windows, per key or over everything. Results are rows: the key's fields, window_start, window_end, the aggregates; their time is the window's last instant. Late records are on its side output `late`.", nil,
+var windowVariant = variantOf("window", "", "Aggregates windows, per key or over everything. Results are rows: the key's fields, window_start and window_end (unless one of them is a field of the key), the aggregates; their time is the window's last instant. Late records are on its side output `late`.", nil,
 	field{name: "window", kind: kindObject, object: windowShape, required: true, doc: "Which windows there are."},
 	field{name: "trigger", kind: kindObject, object: triggerShape, doc: "When a window gives a result besides at its end."},
 	field{name: "accumulation", kind: kindEnum, enum: []string{operators.Accumulating, operators.Discarding, operators.Retracting},
@@ -227,6 +227,9 @@ func (b *builder) windowFlow(it *item, in []abi.Field, known, keyed bool) {
 		n.Parallelism = 1
 	} else {
 		w.KeyFields = b.keyColumns(it)
+		for _, f := range w.KeyFields { // windows of windows: the key says which, and a column is there once
+			w.HideBounds = w.HideBounds || f.Name == window.ColumnStart || f.Name == window.ColumnEnd
+		}
 	}
 	n.Keyed, it.known = keyed, known
 	switch {
