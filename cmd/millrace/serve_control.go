@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/control"
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/host/worker"
@@ -87,11 +88,17 @@ func (p *served) Info(ctx context.Context) (control.Info, error) {
 // Savepoint implements control.Pipeline.
 func (p *served) Savepoint(ctx context.Context, r control.SavepointRequest) (control.Savepoint, error) {
 	start := time.Now()
-	id, err := p.w.Barrier(ctx)
+	sp, err := p.w.Savepoint(ctx, job.SavepointRequest{Tag: r.Tag, Note: r.Note, Stop: r.Stop})
 	if err != nil {
 		return control.Savepoint{}, controlError(err)
 	}
-	return control.Savepoint{ID: id, Tag: r.Tag, CreatedMS: start.UnixMilli(), Millis: time.Since(start).Milliseconds()}, nil
+	out := control.Savepoint{ID: sp.ID, Tag: r.Tag, CreatedMS: sp.CreatedMS, Millis: time.Since(start).Milliseconds(),
+		Bytes: sp.Bytes, StoredBytes: sp.StoredBytes}
+	if r.Stop { // the answer is to come when the state folder is free
+		_, err := p.w.Wait(ctx)
+		out.Stopped = err == nil
+	}
+	return out, nil
 }
 
 // Stop implements control.Pipeline.
@@ -122,6 +129,10 @@ var controlKinds = map[worker.ErrorKind]control.Kind{
 func controlError(err error) error {
 	kind, ok := controlKinds[worker.Classify(err)]
 	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the other side went
+		kind = control.KindFailed
+	case errors.Is(err, snapstore.ErrTagTaken), errors.Is(err, snapstore.ErrBadTag):
+		kind = control.KindRefused
 	case errors.Is(err, job.ErrEnded):
 		kind = control.KindEnded
 	case !ok:

@@ -13,9 +13,10 @@ var ErrEnded = errors.New("the job has ended")
 
 // request is somebody who wants a checkpoint.
 type request struct {
-	id        checkpoint.ID // that serves it; 0: it has not started
-	savepoint bool
-	done      chan answer // cap 1
+	id        checkpoint.ID     // that serves it; 0: it has not started
+	savepoint *SavepointRequest // nil: a checkpoint will do
+	unlabeled error             // why tag or note were not written
+	done      chan answer       // cap 1
 }
 
 type answer struct {
@@ -28,11 +29,6 @@ type answer struct {
 // Errors: why the checkpoint was given up; ErrEnded; why the job failed; ctx's.
 func (j *Job) Checkpoint(ctx context.Context) (checkpoint.ID, error) {
 	return j.snapshot(ctx, &request{done: make(chan answer, 1)})
-}
-
-// Savepoint is Checkpoint for a snapshot that does not expire: see checkpoint.KindSavepoint.
-func (j *Job) Savepoint(ctx context.Context) (checkpoint.ID, error) {
-	return j.snapshot(ctx, &request{savepoint: true, done: make(chan answer, 1)})
 }
 
 func (j *Job) snapshot(ctx context.Context, r *request) (checkpoint.ID, error) {
@@ -64,11 +60,17 @@ func (d *driver) assign(id checkpoint.ID) {
 func (d *driver) answer(id checkpoint.ID, err error) {
 	rest := d.asked[:0]
 	for _, r := range d.asked {
-		if r.id != id {
+		switch {
+		case r.id != id:
 			rest = append(rest, r)
-			continue
+		case err != nil && r.ends(): // the last checkpoint is tried again
+			r.id = 0
+			rest = append(rest, r)
+		case err == nil:
+			r.done <- answer{id, r.unlabeled}
+		default:
+			r.done <- answer{id, err}
 		}
-		r.done <- answer{id, err}
 	}
 	clear(d.asked[len(rest):])
 	d.asked = rest

@@ -171,12 +171,20 @@ func TestDeployBarrierStop(t *testing.T) {
 		if n := lines(t, dir); n != 10 {
 			t.Errorf("%d lines are committed, expected 10", n)
 		}
-		if err := w.Stop(ctx, worker.Stop{}); err != nil {
+		saved, err := w.Savepoint(ctx, job.SavepointRequest{Tag: "kept"})
+		if err != nil || saved.ID <= second || saved.CreatedMS == 0 || saved.Bytes == 0 {
+			t.Errorf("savepoint %+v, %v", saved, err)
+		}
+		if _, err := w.Savepoint(ctx, job.SavepointRequest{Tag: "kept"}); err == nil || !strings.Contains(err.Error(), "taken") {
+			t.Errorf("the same tag again: %v", err)
+		}
+		last, err := w.Savepoint(ctx, job.SavepointRequest{Stop: true})
+		if err != nil {
 			t.Fatal(err)
 		}
 		res, err := w.Wait(ctx)
-		if err != nil || !res.Stopped || res.Checkpoint <= second {
-			t.Errorf("result %+v, %v", res, err)
+		if err != nil || !res.Stopped || res.Checkpoint != last.ID || last.ID <= saved.ID {
+			t.Errorf("result %+v after %+v, %v", res, last, err)
 		}
 		if _, err := w.Barrier(ctx); err == nil {
 			t.Error("a barrier through a pipeline that has ended")

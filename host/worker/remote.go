@@ -131,6 +131,12 @@ func (r *Remote) Barrier(ctx context.Context) (id checkpoint.ID, err error) {
 	return id, err
 }
 
+// Savepoint implements Worker.
+func (r *Remote) Savepoint(ctx context.Context, q job.SavepointRequest) (sp job.Savepoint, err error) {
+	err = r.call(ctx, callSavepoint, q, &sp)
+	return sp, err
+}
+
 // Stop implements Worker.
 func (r *Remote) Stop(ctx context.Context, s Stop) error { return r.call(ctx, callStop, s, nil) }
 

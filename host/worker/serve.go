@@ -64,6 +64,12 @@ func dispatch(ctx context.Context, l *Local, m message) (any, error) {
 		return l.Stats(ctx)
 	case callBarrier:
 		return l.Barrier(ctx)
+	case callSavepoint:
+		var r job.SavepointRequest
+		if err := json.Unmarshal(m.Body, &r); err != nil {
+			return nil, err
+		}
+		return l.Savepoint(ctx, r)
 	case callStop:
 		var s Stop
 		if err := json.Unmarshal(m.Body, &s); err != nil {

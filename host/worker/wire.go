@@ -29,11 +29,12 @@ type message struct {
 
 // Calls.
 const (
-	callDeploy  = "deploy"
-	callStats   = "stats"
-	callBarrier = "barrier"
-	callStop    = "stop"
-	callWait    = "wait"
+	callDeploy    = "deploy"
+	callStats     = "stats"
+	callBarrier   = "barrier"
+	callSavepoint = "savepoint"
+	callStop      = "stop"
+	callWait      = "wait"
 )
 
 type logLine struct {
