@@ -27,6 +27,9 @@ func appendKeyPart(dst, part []byte, first bool) []byte {
 	return dst
 }
 
+// AppendKeyPart appends one field's bytes to a key of several; first says that it is the first one.
+func AppendKeyPart(dst, part []byte, first bool) []byte { return appendKeyPart(dst, part, first) }
+
 // SplitKey takes a key of several fields apart.
 func SplitKey(key []byte) [][]byte {
 	parts := [][]byte{{}}
