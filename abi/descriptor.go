@@ -21,11 +21,17 @@ const (
 
 // Descriptor is what a module says of itself.
 type Descriptor struct {
-	ABI       int        `json:"abi"`            // 0
-	Name      string     `json:"name,omitempty"` // of the module
-	SDK       string     `json:"sdk,omitempty"`  // "rust 0.1.0"
+	ABI  int    `json:"abi"`            // 0
+	Name string `json:"name,omitempty"` // of the module
+	SDK  string `json:"sdk,omitempty"`  // "rust 0.1.0"
+	// Snapshot says what of an instance belongs to a snapshot: nothing (default), or SnapshotMemory.
+	Snapshot  string     `json:"snapshot,omitempty"`
 	Functions []Function `json:"functions"`
 }
+
+// SnapshotMemory in a descriptor: the instance's own variables, all of its linear memory, are state. Such
+// functions are keyed and run in a fixed number of instances, each with slots of its own.
+const SnapshotMemory = "memory"
 
 // Function is one function a module offers.
 type Function struct {

@@ -1,6 +1,9 @@
 package checkpoint
 
-import "github.com/millrace-io/millrace/state"
+import (
+	"github.com/millrace-io/millrace/state"
+	"github.com/millrace-io/millrace/state/memimage"
+)
 
 // FormatVersion is the version of manifests this build writes; it reads all from 1 on. Format 2 added the
 // kind, the digest of the parent, the origin and signatures; a parent of format 1 is what a run started from.
@@ -94,12 +97,14 @@ type TaskSnapshot struct {
 
 // OperatorSnapshot is one operator of a task's chain.
 type OperatorSnapshot struct {
-	Operator string           `json:"operator"`
-	Keyed    *state.Snapshot  `json:"keyed,omitempty"`
-	Splits   []SplitPosition  `json:"splits,omitempty"`  // sources
-	Staged   []StagedFile     `json:"staged,omitempty"`  // sinks: to publish once this manifest is there
-	Data     []byte           `json:"data,omitempty"`    // small private state
-	Numbers  map[string]int64 `json:"numbers,omitempty"` // counters that belong to the snapshot
+	Operator string          `json:"operator"`
+	Keyed    *state.Snapshot `json:"keyed,omitempty"`
+	// Memory is what the variables of a guest's instance were, of a module with snapshot: memory.
+	Memory  *memimage.Snapshot `json:"memory,omitempty"`
+	Splits  []SplitPosition    `json:"splits,omitempty"`  // sources
+	Staged  []StagedFile       `json:"staged,omitempty"`  // sinks: to publish once this manifest is there
+	Data    []byte             `json:"data,omitempty"`    // small private state
+	Numbers map[string]int64   `json:"numbers,omitempty"` // counters that belong to the snapshot
 }
 
 // SplitPosition is where a source stands in a split, with what its watermark generator needs.

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/millrace-io/millrace/state"
+	"github.com/millrace-io/millrace/state/memimage"
 )
 
 // SizeUnknown is the size of an object whose manifest does not record one.
@@ -55,6 +56,14 @@ func (n *Next) objects(yield func(ObjectRef) bool) bool {
 
 func (t *TaskSnapshot) objects(yield func(ObjectRef) bool) bool {
 	for _, o := range t.Operators {
+		if o.Memory != nil {
+			where := fmt.Sprintf("operator %s, task %d, memory of its instance", o.Operator, t.Task)
+			for _, f := range append([]memimage.File{o.Memory.Table}, o.Memory.Packs...) {
+				if !yield(ObjectRef{f.Object, f.Size, where}) {
+					return false
+				}
+			}
+		}
 		if o.Keyed == nil {
 			continue
 		}

@@ -3,15 +3,12 @@ package engine
 import (
 	"fmt"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/millrace-io/millrace/host/instrument"
 	"github.com/millrace-io/millrace/operators/guestop"
+	"github.com/millrace-io/millrace/state/memimage"
 )
 
 var _ guestop.Imager = (*Guest)(nil)
-
-var zeroPage [guestop.ImagePageBytes]byte
 
 // CaptureProblems says why images of a module's instances would not hold all of them; none: they do.
 func (m *Module) CaptureProblems() []string {
@@ -38,15 +35,15 @@ func isNumber(t instrument.ValType) bool {
 }
 
 // Capture implements guestop.Imager.
-func (g *Guest) Capture(seed uint64, prev *guestop.Image, page func(n int, b []byte) error) (*guestop.Image, error) {
-	img := &guestop.Image{Module: g.code.digest, In: g.in, Out: g.out, InBytes: g.inCap}
-	none := xxh3.Hash128Seed(zeroPage[:], seed)
+func (g *Guest) Capture(seed uint64, prev *memimage.Image, page func(n int, b []byte) error) (*memimage.Image, error) {
+	img := &memimage.Image{Module: g.code.digest, In: g.in, Out: g.out, InBytes: g.inCap}
+	none := memimage.ZeroHash(seed)
 	memory := g.scope.Memory
-	img.Pages = make([]xxh3.Uint128, 0, len(memory)/guestop.ImagePageBytes)
+	img.Pages = make([]memimage.Hash, 0, len(memory)/memimage.PageBytes)
 	for n := 0; len(memory) > 0; n++ {
-		b := memory[:guestop.ImagePageBytes:guestop.ImagePageBytes]
-		memory = memory[guestop.ImagePageBytes:]
-		h := xxh3.Hash128Seed(b, seed)
+		b := memory[:memimage.PageBytes:memimage.PageBytes]
+		memory = memory[memimage.PageBytes:]
+		h := memimage.HashOf(b, seed)
 		img.Pages = append(img.Pages, h)
 		was := none
 		if prev != nil && n < len(prev.Pages) {
@@ -60,36 +57,36 @@ func (g *Guest) Capture(seed uint64, prev *guestop.Image, page func(n int, b []b
 		}
 	}
 	for _, global := range g.code.rewritten.Globals {
-		img.Globals = append(img.Globals, guestop.ImageGlobal{Index: global.Index, Bits: g.module.global(global.Export).Get()})
+		img.Globals = append(img.Globals, memimage.Global{Index: global.Index, Bits: g.module.global(global.Export).Get()})
 	}
 	return img, nil
 }
 
 // Adopt implements guestop.Imager.
-func (g *Guest) Adopt(seed uint64, img *guestop.Image, page func(n int, b []byte) error) error {
+func (g *Guest) Adopt(seed uint64, img *memimage.Image, page func(n int, b []byte) error) error {
 	globals := g.code.rewritten.Globals
 	switch {
 	case img.Module != g.code.digest:
 		return fmt.Errorf("engine: the memory image is of module %.12s, this is %.12s: another module can't go on with it; a savepoint written and read through the module's own save and load can", img.Module, g.code.digest)
 	case len(img.Globals) != len(globals):
 		return fmt.Errorf("engine: the memory image of module %.12s has %d globals, the module has %d", img.Module, len(img.Globals), len(globals))
-	case len(img.Pages)*guestop.ImagePageBytes%pageBytes != 0:
-		return fmt.Errorf("engine: the memory image of module %.12s has %d pages of %d bytes, which is no whole memory", img.Module, len(img.Pages), guestop.ImagePageBytes)
+	case len(img.Pages)*memimage.PageBytes%pageBytes != 0:
+		return fmt.Errorf("engine: the memory image of module %.12s has %d pages of %d bytes, which is no whole memory", img.Module, len(img.Pages), memimage.PageBytes)
 	}
-	size := len(img.Pages) * guestop.ImagePageBytes
+	size := len(img.Pages) * memimage.PageBytes
 	if err := g.fitMemory(size); err != nil {
 		return err
 	}
-	none := xxh3.Hash128Seed(zeroPage[:], seed)
+	none := memimage.ZeroHash(seed)
 	for n, h := range img.Pages {
 		if h == none {
 			continue
 		}
-		b := g.scope.Memory[n*guestop.ImagePageBytes : (n+1)*guestop.ImagePageBytes : (n+1)*guestop.ImagePageBytes]
+		b := g.scope.Memory[n*memimage.PageBytes : (n+1)*memimage.PageBytes : (n+1)*memimage.PageBytes]
 		if err := page(n, b); err != nil {
 			return err
 		}
-		if xxh3.Hash128Seed(b, seed) != h {
+		if memimage.HashOf(b, seed) != h {
 			return fmt.Errorf("engine: page %d of the memory image of module %.12s is not what was captured", n, img.Module)
 		}
 	}

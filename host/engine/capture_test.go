@@ -7,13 +7,14 @@ import (
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/operators/guestop"
+	"github.com/millrace-io/millrace/state/memimage"
 )
 
 const captureSeed = 20301130
 
 // album keeps what captures give: pages by number, newest first.
 type album struct {
-	*guestop.Image
+	*memimage.Image
 	pages map[int][]byte
 	taken int // pages of the last capture
 }
@@ -95,13 +96,13 @@ func TestAdoptRefuses(t *testing.T) {
 	var book album
 	a.ask("c", "G"+u32(100))
 	book.take(t, a.Guest)
-	for what, spoil := range map[string]func(*guestop.Image){
-		"another module": func(i *guestop.Image) { i.Module = strings.Repeat("0", 64) },
-		"globals":        func(i *guestop.Image) { i.Globals = i.Globals[1:] },
-		"whole memory":   func(i *guestop.Image) { i.Pages = i.Pages[1:] },
-		"not what was":   func(i *guestop.Image) { i.Pages[len(i.Pages)-1].Lo++ },
-		"outside":        func(i *guestop.Image) { i.In = 1 << 31 },
-		"has more":       func(i *guestop.Image) { i.Pages = i.Pages[:16] },
+	for what, spoil := range map[string]func(*memimage.Image){
+		"another module": func(i *memimage.Image) { i.Module = strings.Repeat("0", 64) },
+		"globals":        func(i *memimage.Image) { i.Globals = i.Globals[1:] },
+		"whole memory":   func(i *memimage.Image) { i.Pages = i.Pages[1:] },
+		"not what was":   func(i *memimage.Image) { i.Pages[len(i.Pages)-1].Lo++ },
+		"outside":        func(i *memimage.Image) { i.In = 1 << 31 },
+		"has more":       func(i *memimage.Image) { i.Pages = i.Pages[:16] },
 	} {
 		b := newKitchen(t, Options{}, guestop.InstanceOptions{})
 		img := *book.Image
