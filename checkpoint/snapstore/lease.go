@@ -106,6 +106,15 @@ func (l *Lease) Renew() error {
 	return nil
 }
 
+// Keep renews the lease when half its time is over. To be called now and then during long work, and at its
+// end. Errors: as Renew.
+func (l *Lease) Keep() error {
+	if l.text.ExpiresMS == 0 || l.s.now != nil && l.text.ExpiresMS-l.s.now() > leaseMS/2 {
+		return nil
+	}
+	return l.Renew()
+}
+
 // Release ends the lease.
 func (l *Lease) Release() error {
 	err := l.s.fs.Remove(l.path)
