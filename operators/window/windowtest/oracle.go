@@ -39,12 +39,22 @@ func (s Stats) Merge(o Stats) Stats {
 	return Stats{s.Count + o.Count, s.Sum + o.Sum, min(s.Min, o.Min), max(s.Max, o.Max)}
 }
 
-// Finals is what every window holds once all records are in, if none is late.
+// Gap is a record's own session gap where sessions are dynamic: odd, 1 to 13 ms.
+func Gap(v int64) int64 { return 1 + 2*(max(v, -v)%7) }
+
+// Finals is what every window holds once all records are in, if none is late. The global window has no bounds.
+// Sessions with a gap field have Gap.
 func Finals(w operators.WindowShape, rs []Rec) map[Window]Stats {
 	if w.Type == operators.WindowSession {
-		return sessions(w.Gap, rs)
+		return sessions(w, rs)
 	}
 	out := map[Window]Stats{}
+	if w.Type == operators.WindowGlobal {
+		for _, r := range rs {
+			out[Window{Key: r.Key}] = out[Window{Key: r.Key}].Add(r.V)
+		}
+		return out
+	}
 	for _, r := range rs {
 		for start := r.Time - w.Size - 1; start <= r.Time; start++ {
 			for _, end := range ends(w, start) {
@@ -78,19 +88,26 @@ func ends(w operators.WindowShape, start int64) (es []int64) {
 	return es
 }
 
-// sessions are runs of records at most gap apart.
-func sessions(gap int64, rs []Rec) map[Window]Stats {
+// sessions are runs of records, each of which begins before the time up to which one before it keeps the
+// session open.
+func sessions(shape operators.WindowShape, rs []Rec) map[Window]Stats {
+	gap := func(r Rec) int64 {
+		if shape.GapField != "" {
+			return Gap(r.V)
+		}
+		return shape.Gap
+	}
 	rs = slices.Clone(rs)
 	slices.SortStableFunc(rs, func(a, b Rec) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Time, b.Time))
 	})
 	out := map[Window]Stats{}
 	for i := 0; i < len(rs); {
-		w := Window{rs[i].Key, rs[i].Time, rs[i].Time + gap}
+		w := Window{rs[i].Key, rs[i].Time, rs[i].Time}
 		var s Stats
 		for i < len(rs) && rs[i].Key == w.Key && rs[i].Time <= w.End {
 			s = s.Add(rs[i].V)
-			w.End = rs[i].Time + gap
+			w.End = max(w.End, rs[i].Time+gap(rs[i]))
 			i++
 		}
 		out[w] = s
