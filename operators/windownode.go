@@ -39,10 +39,12 @@ type WindowNode struct {
 	Late         bool              `json:"late"`         // late records go to side output 1; else they are only counted
 	Revision     bool              `json:"revision"`     // results have a column `revision`: the number of the firing, from 1
 	Aggregates   []WindowAggregate `json:"aggregates"`
-	Unkeyed      bool              `json:"unkeyed"`     // one window over everything, in one task; results have a null key
-	Input        []abi.Field       `json:"input"`       // schema of the values; empty: raw bytes (only count and collect)
-	KeyFields    []abi.Field       `json:"key_fields"`  // columns that hold the key, in its order; none: results have no such columns
-	HideBounds   bool              `json:"hide_bounds"` // no columns window_start and window_end; always so for global and count windows
+	Process      *GuestNode        `json:"process,omitempty"` // called when a window fires, with the row of its aggregates, or without any with its records
+	OnError      ErrorPolicy       `json:"on_error,omitzero"` // for records, and results of windows, at which a guest function fails
+	Unkeyed      bool              `json:"unkeyed"`           // one window over everything, in one task; results have a null key
+	Input        []abi.Field       `json:"input"`             // schema of the values; empty: raw bytes (only count and collect)
+	KeyFields    []abi.Field       `json:"key_fields"`        // columns that hold the key, in its order; none: results have no such columns
+	HideBounds   bool              `json:"hide_bounds"`       // no columns window_start and window_end; always so for global and count windows
 }
 
 // WindowShape says which windows a record is in.
@@ -123,6 +125,7 @@ const (
 	AggTop            = "top"             // JSON list of the N records with the greatest Field
 	AggQuantile       = "quantile"        // float64 within 1 %
 	AggCollect        = "collect"         // JSON list of the values in order of arrival; without Field, of the records
+	AggGuest          = "guest"           // the columns of a guest's aggregate function
 )
 
 // WindowAggregate is one column of results. Null values are passed over.
@@ -132,4 +135,21 @@ type WindowAggregate struct {
 	Field    string  `json:"field,omitempty"`
 	N        int     `json:"n,omitempty"`        // AggTop
 	Quantile float64 `json:"quantile,omitempty"` // AggQuantile: 0 to 1
+	// Guest is the function of AggGuest, of kind abi.FunctionAggregate.
+	Guest *GuestNode `json:"guest,omitempty"`
+}
+
+// GuestNodes are the guest functions of a window node, each as a node of its own that says which module is
+// wanted: under the node's id, a dot and the aggregate's name, or "process".
+func (w *WindowNode) GuestNodes(id string) (ns []*Node) {
+	add := func(name string, g *GuestNode) {
+		if g != nil {
+			ns = append(ns, &Node{ID: id + "." + name, Kind: NodeGuest, Guest: g})
+		}
+	}
+	for i := range w.Aggregates {
+		add(w.Aggregates[i].Name, w.Aggregates[i].Guest)
+	}
+	add("process", w.Process)
+	return ns
 }

@@ -19,7 +19,7 @@ func (o *Op) advance(w int64) error {
 			return err
 		}
 		o.wm = w
-		if err := o.fire(abi.DomainEvent, w); err != nil {
+		if err := o.fireAll(abi.DomainEvent, w); err != nil {
 			return err
 		}
 	}
@@ -45,6 +45,21 @@ func (o *Op) wait(k state.Key, at int64) error {
 		return nil
 	}
 	return o.timers.Set(abi.DomainEvent, k, nil, at)
+}
+
+// fireAll is fire, and lets guests give the results.
+func (o *Op) fireAll(d state.Domain, upTo int64) error {
+	if o.queue == nil {
+		return o.fire(d, upTo)
+	}
+	o.firing = true
+	err := o.fire(d, upTo)
+	o.firing = false
+	if err != nil {
+		return err
+	}
+	_, err = o.commit()
+	return err
 }
 
 // fire fires what is due up to a time, one instant after the other, keys of an instant in order of their
@@ -150,6 +165,11 @@ func (o *Op) round(d state.Domain, at int64) error {
 		if err := o.store(k, o.duePos[i], true); err != nil {
 			return err
 		}
+		if o.queue != nil && o.queue.full() {
+			if _, err := o.commit(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -193,7 +213,10 @@ func (o *Op) OnProcessingTime(nowMS int64, out operators.Collector) error {
 	if o.l.clock == 0 {
 		return nil
 	}
-	if err := o.fire(abi.DomainProcessing, nowMS); err != nil {
+	if o.queue != nil {
+		o.clearQueue(true)
+	}
+	if err := o.fireAll(abi.DomainProcessing, nowMS); err != nil {
 		return o.fail(err)
 	}
 	return o.out.flush()

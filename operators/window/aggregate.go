@@ -16,6 +16,8 @@ type input struct {
 	row  []byte // nil: the value is null, or raw bytes are in raw
 	raw  []byte
 	base int // of the slots in row
+	// frame is the whole record, where guests want it.
+	frame abi.Frame
 }
 
 // field is one column of the input.

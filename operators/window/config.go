@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/format"
+	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/state"
 )
 
@@ -28,16 +29,26 @@ const (
 type Config struct {
 	Node      *operators.Node // Kind NodeWindow; Window passes Validate
 	OpenKeyed func(ctx *operators.Context, ds []state.Descriptor) (state.Keyed, error)
+	// Module is the compiled module of a node of WindowNode.GuestNodes, by its id.
+	Module func(id string) guestop.Module
 }
 
-// Schema is that of the results: key columns, bounds, aggregates, revision.
+// Schema is that of the results: the row of the aggregates, or what a window function gives.
 func Schema(w *operators.WindowNode) []abi.Field {
+	if w.Process != nil {
+		return w.Process.Fn.Output
+	}
+	return RowSchema(w)
+}
+
+// RowSchema is that of a window's row: key columns, bounds, aggregates, revision.
+func RowSchema(w *operators.WindowNode) []abi.Field {
 	fs := append([]abi.Field(nil), w.KeyFields...)
 	if hasBounds(w) {
 		fs = append(fs, abi.Field{Name: ColumnStart, Type: abi.TypeTime}, abi.Field{Name: ColumnEnd, Type: abi.TypeTime})
 	}
 	for _, a := range w.Aggregates {
-		fs = append(fs, abi.Field{Name: a.Name, Type: resultType(w, a)})
+		fs = append(fs, columns(w, a)...)
 	}
 	if w.Revision {
 		fs = append(fs, abi.Field{Name: ColumnRevision, Type: abi.TypeInt64})
@@ -47,7 +58,7 @@ func Schema(w *operators.WindowNode) []abi.Field {
 
 // KeepsRecords says whether windows of the node keep what they got, not only aggregates of it.
 func KeepsRecords(w *operators.WindowNode) bool {
-	keeps := w.Evictor != nil
+	keeps := w.Evictor != nil || wholeWindows(w)
 	for _, a := range w.Aggregates {
 		keeps = keeps || a.Kind == operators.AggCollect || a.Kind == operators.AggDistinct
 	}
@@ -100,7 +111,7 @@ func Validate(w *operators.WindowNode) error {
 	if g := w.Window.GapField; g != "" && fieldType(w, g) != abi.TypeInt64 {
 		errs = append(errs, fmt.Errorf("gap field %q: expected an int64 field of the input", g))
 	}
-	if len(w.Aggregates) == 0 {
+	if len(w.Aggregates) == 0 && w.Process == nil {
 		errs = append(errs, errors.New("no aggregates"))
 	}
 	names := map[string]bool{}
@@ -110,15 +121,18 @@ func Validate(w *operators.WindowNode) error {
 	names[ColumnStart], names[ColumnEnd] = hasBounds(w), hasBounds(w)
 	names[ColumnRevision] = w.Revision
 	for _, a := range w.Aggregates {
-		if names[a.Name] {
-			errs = append(errs, fmt.Errorf("aggregate %q: results have a column of that name already", a.Name))
-		}
-		names[a.Name] = true
 		if err := validateAggregate(w, a); err != nil {
 			errs = append(errs, fmt.Errorf("aggregate %q: %w", a.Name, err))
+			continue
+		}
+		for _, c := range columns(w, a) {
+			if names[c.Name] {
+				errs = append(errs, fmt.Errorf("aggregate %q: results have a column %s already", a.Name, c.Name))
+			}
+			names[c.Name] = true
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, validateProcess(w))...)
 }
 
 // maxSpan bounds sizes and offsets, so that no sum of two and a sane time overflows.
@@ -227,6 +241,9 @@ func validateEvictor(w *operators.WindowNode) error {
 }
 
 func validateAggregate(w *operators.WindowNode, a operators.WindowAggregate) error {
+	if a.Kind == operators.AggGuest {
+		return validateGuest(a.Guest, abi.FunctionAggregate)
+	}
 	t := fieldType(w, a.Field)
 	if a.Field != "" && t == "" {
 		return fmt.Errorf("the input has no field %q", a.Field)

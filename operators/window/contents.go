@@ -28,7 +28,64 @@ type contents struct {
 	ukey []byte
 	val  []byte
 	from []byte
+
+	journal bool // changes can be undone
+	undos   []contentUndo
 }
+
+// contentUndo is how to take a change back.
+type contentUndo struct {
+	key       state.Key
+	ukey, old []byte
+	had       bool
+}
+
+// put and delete change the map, and remember what was there.
+func (c *contents) put(k state.Key, ukey, v []byte) error {
+	if err := c.remember(k, ukey); err != nil {
+		return err
+	}
+	return c.m.Put(k, ukey, v)
+}
+
+func (c *contents) delete(k state.Key, ukey []byte) error {
+	if err := c.remember(k, ukey); err != nil {
+		return err
+	}
+	return c.m.Delete(k, ukey)
+}
+
+func (c *contents) remember(k state.Key, ukey []byte) error {
+	if !c.journal {
+		return nil
+	}
+	old, had, err := c.m.Get(k, ukey)
+	if err != nil {
+		return err
+	}
+	c.undos = append(c.undos, contentUndo{state.Key{Hash: k.Hash, Bytes: bytes.Clone(k.Bytes)}, bytes.Clone(ukey), bytes.Clone(old), had})
+	return nil
+}
+
+// undo takes back all changes since settled.
+func (c *contents) undo() error {
+	for i := len(c.undos) - 1; i >= 0; i-- {
+		u := &c.undos[i]
+		var err error
+		if u.had {
+			err = c.m.Put(u.key, u.ukey, u.old)
+		} else {
+			err = c.m.Delete(u.key, u.ukey)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.settled()
+	return nil
+}
+
+func (c *contents) settled() { c.undos = c.undos[:0] }
 
 const (
 	tagRecord = 0
@@ -60,13 +117,13 @@ func (c *contents) addRecord(k state.Key, id, seq int64, in *input) error {
 	default:
 		c.val = append(c.val, valueNull)
 	}
-	return c.m.Put(k, c.ukey, c.val)
+	return c.put(k, c.ukey, c.val)
 }
 
 func (c *contents) addValue(k state.Key, id int64, index int, v []byte) error {
 	c.at(id, byte(tagSet+index))
 	c.ukey = append(c.ukey, v...)
-	return c.m.Put(k, c.ukey, nil)
+	return c.put(k, c.ukey, nil)
 }
 
 // entry is one of the map's.
@@ -113,7 +170,7 @@ func (c *contents) scan(k state.Key, lo, hi int64, f func(ukey []byte, e *entry)
 
 // clear removes an id's entries.
 func (c *contents) clear(k state.Key, id int64) error {
-	return c.scan(k, id, id, func(u []byte, _ *entry) error { return c.m.Delete(k, u) }, nil)
+	return c.scan(k, id, id, func(u []byte, _ *entry) error { return c.delete(k, u) }, nil)
 }
 
 // move gives an id's entries to another one.
@@ -121,10 +178,10 @@ func (c *contents) move(k state.Key, from, to int64) error {
 	return c.scan(k, from, from, func(u []byte, e *entry) error {
 		c.at(to, e.tag)
 		c.ukey = append(c.ukey, e.rest...)
-		if err := c.m.Put(k, c.ukey, e.val); err != nil {
+		if err := c.put(k, c.ukey, e.val); err != nil {
 			return err
 		}
-		return c.m.Delete(k, u)
+		return c.delete(k, u)
 	}, nil)
 }
 

@@ -23,7 +23,7 @@ func (o *Op) evicting(k state.Key, off int) error {
 			x := r.list[i]
 			gone := e.Span > 0 && x.in.time <= sub(newest, e.Span) || e.Count > 0 && int64(n-i) > e.Count
 			if gone {
-				if err := o.contents.m.Delete(k, x.ukey); err != nil {
+				if err := o.contents.delete(k, x.ukey); err != nil {
 					return err
 				}
 			}
@@ -56,6 +56,6 @@ func (o *Op) foldList(list []kept) {
 			v := a.add(w, r.vars[i], &list[j].in)
 			r.vars[i] = append(r.vars[i][:0], v...)
 		}
-		a.result(w, r.vars[i], &r.row, r.first+i)
+		a.result(w, r.vars[i], &r.row, r.at[i])
 	}
 }

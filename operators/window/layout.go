@@ -37,6 +37,7 @@ type layout struct {
 	nvar     int // variable parts; the last is the result to retract, if kept
 	varAt    int // their lengths
 	keptRow  bool
+	kept     int // 1 more than the number of a result that is not known yet, with guests
 	headSize int // fixed and the lengths, padded
 }
 
@@ -88,6 +89,7 @@ func newLayout(w *operators.WindowNode, t *operators.WindowTrigger, aggs []aggre
 		l.timeout = word(t.Timeout > 0)
 		l.id = word(contents)
 		l.keptRow = w.Accumulation == operators.Retracting
+		l.kept = word(l.keptRow && len(w.GuestNodes("")) > 0)
 	}
 	for _, a := range aggs {
 		at := aggAt{agg: a, at: l.fixed, v: -1}

@@ -1,12 +1,14 @@
 package window
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/state"
 )
 
@@ -58,6 +60,13 @@ type Op struct {
 	res     results
 	stats   Stats
 	held    state.Stats
+
+	// With guest functions:
+	guests  []*guestAggregate
+	process *guestop.Windows // nil: none
+	queue   *queue           // nil: there is no guest
+	stretch stretch
+	firing  bool
 }
 
 // shape is how windows lie in a block.
@@ -72,6 +81,7 @@ const (
 // Stats are counters of one task since the job's start.
 type Stats struct {
 	In, Late, Fired, Timers int64 // Late: records no window took; Fired: results
+	Skipped, Dead           int64 // records and windows at which a guest failed
 }
 
 // New makes the operator; nothing runs before Open. The node passes Validate.
@@ -94,6 +104,9 @@ func (o *Op) Open(ctx *operators.Context) error {
 	o.soon = never
 	o.restoreNumbers(ctx.Restored)
 	o.now = ctx.Clock.NowMS()
+	if err := o.openGuests(ctx); err != nil {
+		return err
+	}
 	return o.openState(KeepsRecords(w))
 }
 
@@ -109,7 +122,16 @@ func (o *Op) shapeState() error {
 	o.shape = shapeOf(w, &o.trig)
 	o.endless = w.Window.Type == operators.WindowGlobal || w.Window.Type == operators.WindowCount
 	for _, a := range w.Aggregates {
+		if a.Kind == operators.AggGuest {
+			g := newGuestAggregate(o, a)
+			o.guests = append(o.guests, g)
+			o.aggs = append(o.aggs, g)
+			continue
+		}
 		o.aggs = append(o.aggs, newAggregate(w, a))
+	}
+	if wholeWindows(w) {
+		o.aggs = append(o.aggs, &elements{o})
 	}
 	o.l = newLayout(w, &o.trig, o.aggs, o.shape == sliced, KeepsRecords(w))
 	o.in.base = abi.RowBitmap(len(w.Input))
@@ -153,7 +175,7 @@ func (o *Op) openState(keeps bool) error {
 	}
 	o.keyed, o.value, o.timers = k, k.Value(0), k.Timers()
 	if keeps {
-		o.contents = &contents{m: k.Ordered(1)}
+		o.contents = &contents{m: k.Ordered(1), journal: len(o.guests) > 0}
 	}
 	o.index = newIndex(o.ctx.Budget)
 	if err := o.value.(state.Restored).Restored(func(k state.Key, v []byte) error {
@@ -171,11 +193,21 @@ func (o *Op) openState(keeps bool) error {
 func (o *Op) Batch(_ int, b *abi.Batch, out operators.Collector) error {
 	o.now, o.out.to = o.ctx.Clock.NowMS(), out
 	marks := b.Marks
+	if o.queue != nil {
+		o.clearQueue(true)
+	}
 	o.stats.In += int64(b.Len())
 	for lo := 0; lo < b.Len(); lo += abi.MaxBatchRecords {
 		hi := min(lo+abi.MaxBatchRecords, b.Len())
 		if err := o.collect(b, lo, hi); err != nil {
 			return err
+		}
+		if o.queue != nil {
+			var err error
+			if marks, err = o.guestRecords(b, lo, hi, marks); err != nil {
+				return err
+			}
+			continue
 		}
 		for i := lo; i < hi; i++ {
 			for len(marks) > 0 && int(marks[0].Index) <= i {
@@ -321,17 +353,20 @@ func (o *Op) Counters() map[string]int64 {
 	if o.index != nil {
 		held.Timers += int64(o.index.n)
 	}
-	return map[string]int64{"in": s.In, "late": s.Late, "results": s.Fired, "timers": held.Timers,
+	m := map[string]int64{"in": s.In, "late": s.Late, "results": s.Fired, "timers": held.Timers,
 		"state entries": held.Entries, "state bytes in memory": held.MemBytes, "state bytes in files": held.ColdBytes}
+	o.guestCounters(m)
+	return m
 }
 
 // Close implements operators.Operator.
 func (o *Op) Close() error {
+	err := o.closeGuests()
 	if o.keyed == nil {
-		return nil
+		return err
 	}
 	o.held = o.keyed.Stats()
-	err := o.keyed.Close()
+	err = errors.Join(err, o.keyed.Close())
 	o.keyed = nil
 	return err
 }

@@ -44,13 +44,17 @@ func (o *Op) record(f abi.Frame, j int) error {
 		}
 		return o.fail(err)
 	case len(s.blk) > abi.MaxStateValueBytes:
-		return o.recordError(f, fmt.Errorf("the open windows of key %q take more than %d bytes", o.keys.list[j].Bytes, abi.MaxStateValueBytes))
+		return o.recordError(f, o.tooLarge(o.keys.list[j]))
 	case taken && !s.dirty:
 		s.dirty = true
 		o.keys.dirty = append(o.keys.dirty, uint32(j))
 	case !taken && o.event && add(t, o.w.Lateness) <= o.wm:
 		o.stats.Late++
-		if o.w.Late {
+		switch {
+		case !o.w.Late:
+		case o.queue != nil:
+			o.queue.items = append(o.queue.items, output{kind: outLate, frame: f})
+		default:
 			o.out.late.AppendFrame(f)
 		}
 	}

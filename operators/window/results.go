@@ -15,8 +15,11 @@ import (
 // results makes rows.
 type results struct {
 	cols     int
-	bounds   int // column of window_start, -1 if there is none
-	first    int // column of the first aggregate
+	bounds   int   // column of window_start, -1 if there is none
+	first    int   // column of the first aggregate
+	at       []int // column of each
+	hasText  bool
+	schema   []abi.Field
 	revision int // -1 if there is none
 	texts    []int
 	row      abi.RowBuilder
@@ -37,7 +40,11 @@ type kept struct {
 }
 
 func (r *results) init(o *Op) {
-	fs := Schema(o.w)
+	fs := RowSchema(o.w)
+	r.schema = fs
+	for _, f := range fs {
+		r.hasText = r.hasText || (field{t: f.Type}).text()
+	}
 	r.cols, r.bounds, r.revision = len(fs), -1, -1
 	r.first = len(o.w.KeyFields)
 	if hasBounds(o.w) {
@@ -53,13 +60,20 @@ func (r *results) init(o *Op) {
 		}
 	}
 	r.keepRecords = o.w.Evictor != nil
-	words := 0
+	words, col := 0, r.first
 	for _, a := range o.aggs {
 		words += a.words()
+		r.at = append(r.at, col)
+		col++
+		if g, ok := a.(*guestAggregate); ok {
+			g.col = col - 1
+			col += len(g.fields) - 1
+		}
 		if k, ok := a.(keeper); ok {
 			r.keepers = append(r.keepers, k)
 		}
-		if _, ok := a.(*collect); ok {
+		switch a.(type) {
+		case *collect, *elements:
 			r.keepRecords = true
 		}
 	}
@@ -141,8 +155,8 @@ func (o *Op) foldContents(k state.Key, lo, hi int64) error {
 		}
 		for i := range r.list {
 			for _, a := range r.keepers {
-				if c, ok := a.(*collect); ok {
-					c.fold(&r.list[i].in)
+				if _, ok := a.(*distinct); !ok {
+					a.fold(&r.list[i].in)
 				}
 			}
 		}
@@ -156,6 +170,7 @@ func (o *Op) fireAt(k state.Key, off int, sp span) error {
 	if l.records > 0 && o.at(off, l.records) == 0 {
 		return nil
 	}
+	refs := o.beginFiring(k, off, sp)
 	o.beginRow(k, sp)
 	if o.w.Evictor != nil {
 		if err := o.evicting(k, off); err != nil {
@@ -173,7 +188,7 @@ func (o *Op) fireAt(k state.Key, off int, sp span) error {
 			if a.v >= 0 {
 				v = l.variable(o.blk[off:], a.v)
 			}
-			a.agg.result(o.blk[off+a.at:off+a.end], v, &r.row, r.first+i)
+			a.agg.result(o.blk[off+a.at:off+a.end], v, &r.row, r.at[i])
 		}
 	}
 	if l.state > 0 {
@@ -185,10 +200,15 @@ func (o *Op) fireAt(k state.Key, off int, sp span) error {
 		}
 	}
 	var err error
-	if l.keptRow {
+	switch {
+	case l.kept > 0:
+		o.queueReplace(k, off, sp, r.row.Bytes(), refs)
+	case o.queue != nil:
+		o.queue.row(outRow, k, sp, abi.OpInsert, r.row.Bytes(), refs)
+	case l.keptRow:
 		err = o.replace(k, off, sp, r.row.Bytes())
-	} else {
-		err = o.emit(k, sp, abi.OpInsert, r.row.Bytes())
+	default:
+		err = o.send(k, sp, abi.OpInsert, r.row.Bytes())
 	}
 	if err == nil && o.trig.Purge && l.records > 0 {
 		err = o.forget(k, off)
@@ -217,20 +237,24 @@ func (o *Op) replace(k state.Key, off int, sp span, row []byte) error {
 	r.kept = le.AppendUint64(r.kept, uint64(sp.end))
 	r.kept = append(r.kept, row...)
 	o.blk = o.l.setVariable(o.blk, off, o.l.nvar-1, r.kept)
-	return o.emit(k, sp, op, row)
+	return o.send(k, sp, op, row)
 }
 
 // takeBack emits the row that the window at off gave last, as one that does not hold any more.
 func (o *Op) takeBack(k state.Key, off int, op abi.Op) error {
+	if o.l.kept > 0 {
+		o.queueTakeBack(k, off, op)
+		return nil
+	}
 	old := o.l.variable(o.blk[off:], o.l.nvar-1)
 	if len(old) == 0 {
 		return nil
 	}
-	return o.emit(k, span{word(old, 0), word(old, 8)}, op, old[16:])
+	return o.send(k, span{word(old, 0), word(old, 8)}, op, old[16:])
 }
 
-// emit puts a row on the main output. Its event time is the window's last instant.
-func (o *Op) emit(k state.Key, sp span, op abi.Op, row []byte) error {
+// send puts a row on the main output. Its event time is the window's last instant.
+func (o *Op) send(k state.Key, sp span, op abi.Op, row []byte) error {
 	rec := abi.Record{Time: sp.last(), Value: row, Op: op}
 	if o.endless {
 		rec.Time = math.MaxInt64

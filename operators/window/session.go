@@ -55,6 +55,9 @@ func (o *Op) touching(sp span) (off, n int, all span) {
 
 // merge makes n sessions from off on one, of time all.
 func (o *Op) merge(k state.Key, off, n int, all span) error {
+	if o.queue != nil {
+		o.queue.merging(k, all)
+	}
 	for ; n > 1; n-- {
 		if err := o.absorb(k, off); err != nil {
 			return err

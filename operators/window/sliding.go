@@ -1,6 +1,9 @@
 package window
 
-import "github.com/millrace-io/millrace/state"
+import (
+	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/state"
+)
 
 // intoSlice puts the record into the slice that all its windows share.
 func (o *Op) intoSlice(k state.Key, t int64) (taken bool, err error) {
@@ -71,6 +74,11 @@ func (o *Op) fireSlices(k state.Key, at int64) error {
 func (o *Op) fireSliced(k state.Key, s, e int64) error {
 	l, r := o.l, &o.res
 	r.clear()
+	sp := span{o.asg.at(s), o.asg.at(e)}
+	refs := o.beginFiring(k, 0, sp)
+	for _, g := range o.guests {
+		g.beginMerge()
+	}
 	any := false
 	for off := l.header; off < len(o.blk); off += l.size(o.blk[off:]) {
 		u := word(o.blk, off)
@@ -83,6 +91,14 @@ func (o *Op) fireSliced(k state.Key, s, e int64) error {
 		any = true
 		for i := range l.aggs {
 			a := &l.aggs[i]
+			if g, ok := a.agg.(*guestAggregate); ok {
+				var v []byte
+				if a.v >= 0 {
+					v = l.variable(o.blk[off:], a.v)
+				}
+				g.mergePart(o.blk[off+a.at:off+a.end], v)
+				continue
+			}
 			w := r.fixed[a.at:a.end]
 			if a.v < 0 {
 				a.agg.merge(w, nil, o.blk[off+a.at:off+a.end], nil)
@@ -95,18 +111,25 @@ func (o *Op) fireSliced(k state.Key, s, e int64) error {
 	if !any {
 		return nil
 	}
-	sp := span{o.asg.at(s), o.asg.at(e)}
 	o.beginRow(k, sp)
 	if err := o.foldContents(k, s, e-1); err != nil {
 		return err
 	}
 	for i := range l.aggs {
 		a := &l.aggs[i]
+		if g, ok := a.agg.(*guestAggregate); ok {
+			g.resultOf(g.merged())
+			continue
+		}
 		var v []byte
 		if a.v >= 0 {
 			v = r.vars[a.v]
 		}
-		a.agg.result(r.fixed[a.at:a.end], v, &r.row, r.first+i)
+		a.agg.result(r.fixed[a.at:a.end], v, &r.row, r.at[i])
 	}
-	return o.emit(k, sp, 0, r.row.Bytes())
+	if o.queue != nil {
+		o.queue.row(outRow, k, sp, abi.OpInsert, r.row.Bytes(), refs)
+		return nil
+	}
+	return o.send(k, sp, abi.OpInsert, r.row.Bytes())
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -18,6 +19,8 @@ const (
 	numWatermark = "watermark"
 	numLate      = "late"
 	numFired     = "results"
+	numSkipped   = "skipped"
+	numDead      = "dead_letters"
 )
 
 // pending is one cut.
@@ -34,6 +37,9 @@ func (o *Op) Barrier(b checkpoint.Barrier) (operators.Pending, error) {
 	}
 	p := &pending{frozen: f, snap: checkpoint.OperatorSnapshot{Operator: o.ctx.Operator, Numbers: map[string]int64{
 		numWatermark: o.wm, numLate: o.stats.Late, numFired: o.stats.Fired}}}
+	if o.queue != nil {
+		p.snap.Numbers[numSkipped], p.snap.Numbers[numDead] = o.stats.Skipped, o.stats.Dead
+	}
 	o.cuts[b.ID] = p
 	return p, nil
 }
@@ -80,15 +86,27 @@ func (o *Op) restoreNumbers(old []checkpoint.OperatorSnapshot) {
 		if o.ctx.Task == 0 {
 			o.stats.Late += s.Numbers[numLate]
 			o.stats.Fired += s.Numbers[numFired]
+			o.stats.Skipped += s.Numbers[numSkipped]
+			o.stats.Dead += s.Numbers[numDead]
 		}
 	}
-	o.wm, o.ref = wm, wm
+	o.wm, o.ref, o.out.wm = wm, wm, wm
 }
 
 // version is the schema version of the state: a changed definition of the windows is another one.
 func version(w *operators.WindowNode) int {
 	c := *w
 	c.Late, c.KeyFields, c.HideBounds = false, nil, false
+	c.Process, c.OnError = nil, operators.ErrorPolicy{}
+	c.Aggregates = slices.Clone(w.Aggregates)
+	for i := range c.Aggregates {
+		if a := &c.Aggregates[i]; a.Guest != nil { // another module of the same accumulator goes on with it
+			a.Guest = &operators.GuestNode{Function: a.Guest.Function}
+			if acc := w.Aggregates[i].Guest.Fn.Accumulator(); acc != nil {
+				a.N = acc.MaxBytes<<16 | acc.Version
+			}
+		}
+	}
 	b, err := json.Marshal(&c)
 	if err != nil {
 		panic(err) // strings and numbers always marshal
