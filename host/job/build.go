@@ -28,6 +28,9 @@ type attempt struct {
 	tasks   []*task.Task
 	sources []*task.Task
 	guests  []*guestop.Op
+	taskOf  map[*guestop.Op]*task.Task
+	up      chan struct{}                  // closed when all tasks run
+	over    chan struct{}                  // closed when the attempt has ended
 	readers map[string][]operators.Source  // by operator
 	counted map[string][]operators.Counted // by operator
 	nodes   map[string]*operators.Node
@@ -131,7 +134,13 @@ func (a *attempt) task(v *Vertex, i int, inboxes []*task.Inbox, writers map[edge
 			}
 		}
 	}
-	return task.New(cfg), nil
+	t := task.New(cfg)
+	for _, s := range cfg.Stages {
+		if op, ok := s.Op.(*guestop.Op); ok {
+			a.taskOf[op] = t
+		}
+	}
+	return t, nil
 }
 
 // operator makes a node's operator or source.
@@ -147,7 +156,7 @@ func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) e
 		return nil
 	}
 	if n.Kind == operators.NodeGuest {
-		op := guestop.New(guestop.Config{Node: n, Module: a.job.modules[n.ID], OpenKeyed: a.openKeyed})
+		op := guestop.New(guestop.Config{Node: n, Module: a.job.modules[n.ID], OpenKeyed: a.openKeyed, FS: a.job.opts.StateFS, Trial: a.job.guestTrial(n)})
 		a.guests = append(a.guests, op)
 		s.Op = op
 		return nil
@@ -188,8 +197,8 @@ func (a *attempt) context(n *operators.Node, i int) *operators.Context {
 		Range: state.TaskRange(i, n.Parallelism), Hasher: state.Hasher{Seed: a.seed}, Clock: a.job.opts.Clock, Log: a.log(),
 		WorkDir: filepath.Join(dir, "work", n.ID, fmt.Sprint(i)), StageDir: filepath.Join(dir, "stage", n.ID),
 		Objects: a.job.store, Budget: a.job.budget(n), StateKind: g.StateKind, Batch: g.BatchMax,
-		Restored: a.restoredOf(n.ID), Withdraw: a.from != nil && a.from.ID == a.job.opts.Restore, Group: a.groups[n.ID],
-		Describe: a.describer(n), Crash: crashpoint.Hit}
+		Restored: a.restoredOf(n.ID), Withdraw: a.from != nil && a.from.ID == a.job.restore, Group: a.groups[n.ID],
+		Skips: a.job.skipsOf(n.ID), Describe: a.describer(n), Crash: crashpoint.Hit}
 }
 
 // restoredSplits is how many splits the checkpoint has of a source, 0: none.

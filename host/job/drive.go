@@ -27,13 +27,15 @@ type driver struct {
 	timer    *time.Timer
 	asked    []*request // for checkpoints
 	writers  sync.WaitGroup
+	swap     *swapRequest   // under way, nil: none
+	change   *changeRequest // that ends the attempt, nil: none
 }
 
 // drive returns when every task has ended: nil after the final checkpoint.
 func (d *driver) drive(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	wait := d.start(ctx)
-	err := d.loop(ctx)
+	run, cancel := context.WithCancel(ctx)
+	wait := d.start(run)
+	err := d.loop(run)
 	cancel()
 	for _, g := range d.guests {
 		g.Stop()
@@ -48,6 +50,8 @@ func (d *driver) drive(ctx context.Context) error {
 	// start from an older one and remove what that one staged.
 	d.writers.Wait()
 	d.refuse(err)
+	d.job.undone = d.dropSwap(ctx, err)
+	d.job.change = d.change
 	return err
 }
 
@@ -58,8 +62,10 @@ func (d *driver) loop(ctx context.Context) error {
 	for d.finished < len(d.tasks) {
 		d.sleepUntilWake()
 		var requests chan *request
-		if d.opened == len(d.tasks) {
-			requests = d.job.requests
+		var swaps chan *swapRequest
+		var changes chan *changeRequest
+		if d.opened == len(d.tasks) && d.change == nil {
+			requests, swaps, changes = d.job.requests, d.job.swaps, d.job.changes
 		}
 		var err error
 		select {
@@ -74,7 +80,11 @@ func (d *driver) loop(ctx context.Context) error {
 			err = d.step(ctx, checkpoint.Stop{})
 		case r := <-requests:
 			d.asked = append(d.asked, r)
-			err = d.step(ctx, checkpoint.Trigger{Savepoint: r.savepoint})
+			err = d.step(ctx, r.trigger())
+		case r := <-swaps:
+			err = d.beginSwap(ctx, r)
+		case r := <-changes:
+			err = d.beginChange(ctx, r)
 		case <-d.timer.C:
 			err = d.step(ctx, checkpoint.Tick{})
 		}
@@ -101,7 +111,7 @@ func (d *driver) taskEvent(ctx context.Context, e task.Event) error {
 	switch e.Kind {
 	case task.Opened:
 		if d.opened++; d.opened == len(d.tasks) {
-			d.job.opened()
+			d.running()
 			return d.step(ctx, checkpoint.Tick{})
 		}
 	case task.Ack:
@@ -164,6 +174,11 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 		store.Begin(fx.Barrier.ID)
 		d.assign(fx.Barrier.ID)
 		d.started[fx.Barrier.ID] = d.mono()
+		if fx.Next != nil {
+			if err := d.carried(ctx, fx.Barrier.ID); err != nil {
+				return nil, err
+			}
+		}
 		for _, t := range d.sources {
 			t.Control(task.Control{Barrier: &fx.Barrier})
 		}
@@ -175,7 +190,9 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 			t.Control(task.Control{Abort: fx.ID})
 		}
 	case checkpoint.WriteManifest:
-		d.writers.Go(func() { d.write(ctx, fx.Manifest) })
+		fx.Manifest.States = StateRefs(d.job.opts.Graph) // as the code before the barrier declares them
+		named := d.named(fx.Manifest.ID)
+		d.writers.Go(func() { d.write(ctx, fx.Manifest, named) })
 	case checkpoint.NotifyComplete:
 		d.job.event(Event{Kind: EventCheckpoint, Checkpoint: fx.ID, Millis: (d.mono() - d.started[fx.ID]) / 1e6})
 		clear(d.started)
@@ -183,6 +200,7 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 			t.Control(task.Control{Complete: fx.ID})
 		}
 		d.answer(fx.ID, nil)
+		d.swapped(fx.ID)
 	case checkpoint.JobDone:
 		d.last = &fx
 	case checkpoint.FailJob:
@@ -192,11 +210,14 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 }
 
 // write makes a checkpoint complete and drops what it makes superfluous.
-func (d *driver) write(ctx context.Context, m *checkpoint.Manifest) {
+func (d *driver) write(ctx context.Context, m *checkpoint.Manifest, named []*request) {
 	err := d.job.store.WriteManifest(ctx, m)
 	var uncertain *snapstore.UncertainError
 	w := checkpoint.ManifestWritten{ID: m.ID, Err: err, Uncertain: errors.As(err, &uncertain)}
 	if err == nil {
+		for _, r := range named {
+			r.unlabeled = d.job.label(m.ID, r.savepoint)
+		}
 		if _, rerr := d.job.store.Retain(ctx, d.job.opts.Graph.Checkpoint.Retain); rerr != nil {
 			d.job.warn("old checkpoints can't be dropped: " + rerr.Error())
 		}

@@ -17,19 +17,20 @@ var ErrUnfit = errors.New("the pipeline does not fit the checkpoint")
 
 // fits refuses what PlanRestore can't know: another key over state that is kept by the old one. New sources
 // over old state are noted.
-func (j *Job) fits(ctx context.Context, m *checkpoint.Manifest, r *checkpoint.Restore) error {
+func (j *Job) fits(ctx context.Context, m *checkpoint.Manifest, r *checkpoint.Restore, g *operators.Graph) error {
 	var problems []string
-	text, err := j.store.Read(ctx, m.Pipeline)
+	text, err := j.store.Read(ctx, m.InForce().Pipeline)
 	if err != nil {
 		return err
 	}
 	if old, err := spec.Parse("pipeline of the checkpoint", text, spec.Options{}); err == nil {
-		problems = append(problems, changedKeys(old, j.opts.Graph, r)...)
+		problems = append(problems, changedKeys(old, g, r)...)
 	}
+	problems = append(problems, memoryProblems(g, r, j.digestOf)...)
 	if len(problems) > 0 {
 		return fmt.Errorf("%w %d: %s", ErrUnfit, m.ID, strings.Join(problems, "; "))
 	}
-	for _, n := range j.opts.Graph.Nodes {
+	for _, n := range g.Nodes {
 		if n.Source != nil && len(r.Operator(n.ID)) == 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf("source %s is new: it starts at its beginning, over the state of checkpoint %d", n.ID, m.ID))
 		}

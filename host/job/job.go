@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -40,7 +41,11 @@ type Job struct {
 	ready    chan struct{} // closed when all tasks of the first attempt run
 	readied  sync.Once
 	requests chan *request // of checkpoints; taken by the driver of an attempt whose tasks all run
+	swaps    chan *swapRequest
+	changes  chan *changeRequest
 	ended    chan struct{} // closed when Run has returned
+
+	skips []operators.Skip // records that the error policy gets when they come again
 
 	mu       sync.Mutex
 	current  *attempt
@@ -48,14 +53,25 @@ type Job struct {
 	restarts int
 	paused   string
 	warnings []string
-	started  int64 // Mono
+	started  int64            // Mono
+	retired  []guestop.Module // of versions no longer in force
+	upgrade  *Upgrade         // the last one, nil: none
+
+	// Of the goroutine of Run.
+	trial   *trial         // nil: none
+	change  *changeRequest // that ended an attempt, until its tasks run; nil: none
+	undone  bool           // a swap's new code ran and was given up
+	up      bool           // all tasks of the last attempt ran
+	stalled int64          // Mono when a change was asked for
+	renamed map[string]string
+	restore checkpoint.ID // start from this one; 0: the newest
 }
 
 // New opens the state folder and compiles the modules; nothing runs before Run. Close the job in the end.
 func New(ctx context.Context, o Options) (*Job, error) {
 	o.defaults()
 	j := &Job{opts: o, plan: NewPlan(o.Graph), modules: map[string]guestop.Module{}, kept: map[string]int64{}, stopped: make(chan struct{}),
-		ready: make(chan struct{}), requests: make(chan *request), ended: make(chan struct{}), started: o.Clock.Mono()}
+		ready: make(chan struct{}), requests: make(chan *request), swaps: make(chan *swapRequest), changes: make(chan *changeRequest), restore: o.Restore, ended: make(chan struct{}), started: o.Clock.Mono()}
 	store, err := j.open(filepath.Join(o.StateDir, "snapshots"))
 	if err != nil {
 		return nil, err
@@ -87,6 +103,10 @@ func (j *Job) prepare(ctx context.Context) error {
 			return err
 		}
 		j.modules[n.ID] = m
+	}
+	running := j.Running()
+	if err := running.checkRefused(o.StateDir, o.RetryRefused); err != nil {
+		return err
 	}
 	if o.Restore != 0 {
 		gone, err := j.store.Withdraw(o.Restore)
@@ -143,6 +163,10 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 	}
 	for {
 		done, progress, err := j.attempt(ctx)
+		if j.again(ctx, done, err) || j.skip(ctx, err) {
+			failures, delay = 0, restartFirst
+			continue
+		}
 		switch {
 		case err == nil:
 			return j.result(done), nil
@@ -226,7 +250,9 @@ func fromSystem(err error) bool {
 
 // attempt starts the tasks from the newest checkpoint and drives them to an end.
 func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress bool, err error) {
-	a := &attempt{job: j, counted: map[string][]operators.Counted{}, readers: map[string][]operators.Source{}, events: make(chan task.Event, 1024)}
+	a := &attempt{job: j, counted: map[string][]operators.Counted{}, readers: map[string][]operators.Source{}, taskOf: map[*guestop.Op]*task.Task{}, events: make(chan task.Event, 1024), up: make(chan struct{}), over: make(chan struct{})}
+	defer close(a.over)
+	j.up = false
 	if err := j.load(ctx, a); err != nil {
 		return nil, false, err
 	}
@@ -302,10 +328,7 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	target := checkpoint.Target{Job: j.opts.Graph.Name, Modules: j.moduleRefs(), Droppable: j.opts.Drop}
-	for _, n := range j.opts.Graph.Nodes {
-		target.Operators = append(target.Operators, n.ID)
-	}
+	target := j.target(j.opts.Graph, j.opts.Drop, j.renamed, j.moduleRefs())
 	if !j.hasRun() { // what was dropped at the first start is gone at the next
 		if problems := j.emptyDrops(m); len(problems) > 0 {
 			return fmt.Errorf("%w %d: %s", ErrUnfit, m.ID, strings.Join(problems, "; "))
@@ -314,7 +337,7 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 	if a.restore, err = checkpoint.PlanRestore(m, target); err != nil {
 		return err
 	}
-	if err := j.fits(ctx, m, a.restore); err != nil {
+	if err := j.fits(ctx, m, a.restore, j.opts.Graph); err != nil {
 		return err
 	}
 	a.from, a.seed = m, m.Seed
@@ -379,11 +402,8 @@ func (j *Job) opened() { j.readied.Do(func() { close(j.ready) }) }
 // Close frees modules and the state folder.
 func (j *Job) Close() error {
 	var errs []error
-	for _, m := range j.modules {
-		if c, ok := m.(interface{ Close() error }); ok {
-			errs = append(errs, c.Close())
-		}
-	}
+	j.retire()
+	errs = append(errs, closeModules(slices.Collect(maps.Values(j.modules))))
 	return errors.Join(append(errs, j.store.Close())...)
 }
 

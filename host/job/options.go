@@ -21,6 +21,8 @@ type Options struct {
 	Fresh    bool          // forget state and staged output; published output stays
 	Restore  checkpoint.ID // start from this one, withdrawing later ones; 0: the newest
 	Drop     []string      // operators whose orphaned state may be dropped
+	// RetryRefused lets modules run again that were taken out after an upgrade.
+	RetryRefused bool
 	// Module compiles the module of a guest node; called once per node, the results are closed by the job.
 	Module func(ctx context.Context, n *operators.Node) (guestop.Module, error)
 	// Source and Operator make a native node's source or operator, once per task. Nil: by the node's
@@ -70,6 +72,8 @@ const (
 	EventRestarting EventKind = "restarting"
 	EventSkipped    EventKind = "incomplete_checkpoint_skipped"
 	EventNote       EventKind = "note"
+	EventUpgraded   EventKind = "upgraded"    // a change is in force, on trial until the next checkpoint
+	EventRolledBack EventKind = "rolled_back" // a change was taken back
 )
 
 // Event is something that happened to the job. It is serialisable.

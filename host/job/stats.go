@@ -27,6 +27,7 @@ type Stats struct {
 	Restarts       int             `json:"restarts"`
 	Paused         string          `json:"paused,omitempty"` // why it waits for its next restart
 	QueuedBytes    int64           `json:"queued_bytes"`
+	Upgrade        *Upgrade        `json:"upgrade,omitempty"` // the last change of the running job
 	Operators      []OperatorStats `json:"operators"`
 }
 
@@ -41,7 +42,7 @@ type OperatorStats struct {
 func (j *Job) Stats() Stats {
 	j.mu.Lock()
 	a, c := j.current, j.coord
-	s := Stats{Restarts: j.restarts, Paused: j.paused, Watermark: abi.MinWatermark}
+	s := Stats{Restarts: j.restarts, Paused: j.paused, Watermark: abi.MinWatermark, Upgrade: j.upgrade}
 	j.mu.Unlock()
 	s.Checkpoint, s.Checkpoints, s.Failed, s.FailuresInARow = c.LastComplete, c.Complete, c.Failed, c.ConsecutiveFailures
 	if c.LastFailure != nil {
