@@ -26,4 +26,5 @@ type Pipeline interface {
 var topics = []func(*Server){
 	infoRoutes,
 	savepointRoutes,
+	queryRoutes,
 }

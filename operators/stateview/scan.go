@@ -32,6 +32,11 @@ type Query struct {
 //
 // Errors: ErrQuery; snapread.ErrNoState; damage, with object and place; f's.
 func (v *View) Scan(ctx context.Context, q Query, f func(row []byte) error) (next string, err error) {
+	return v.scan(ctx, q, f)
+}
+
+// scan is Scan; where f ended it, next is behind the row that it got.
+func (v *View) scan(ctx context.Context, q Query, f func(row []byte) error) (next string, err error) {
 	states, err := v.match(q)
 	if err != nil {
 		return "", err
@@ -131,7 +136,8 @@ func (w *walk) state(ctx context.Context, x *snapread.State, from *token, f func
 			return w.last.String(), nil
 		}
 		if err := f(d, e); err != nil {
-			return "", err
+			w.last.set(x, e)
+			return w.last.String(), err
 		}
 		if w.q.Limit > 0 {
 			if w.left--; w.left == 0 {
