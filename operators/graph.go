@@ -154,21 +154,29 @@ type GeneratorSpec struct {
 
 // GuestNode runs a function of a module.
 type GuestNode struct {
-	Module   string           `json:"module"`           // path, relative to the pipeline file
-	Digest   string           `json:"digest,omitempty"` // expected SHA-256, hex; empty: any
-	Function string           `json:"function"`
-	Kind     abi.FunctionKind `json:"kind"`  // what the pipeline file called it
-	Keyed    bool             `json:"keyed"` // the input is keyed
-	OnError  ErrorPolicy      `json:"on_error"`
-	Outputs  []string         `json:"outputs"`               // side outputs by number from 1, from the descriptor
-	Describe *abi.Descriptor  `json:"describe,omitempty"`    // given in the pipeline file when the module has none
-	Memory   int64            `json:"memory_bytes"`          // of one instance
-	Fuel     int64            `json:"fuel"`                  // per record
-	Input    []abi.Field      `json:"input"`                 // schema of the values it gets; empty: raw
-	Fn       *abi.Function    `json:"function_desc"`         // resolved descriptor of the function
-	Clock    string           `json:"clock"`                 // what guests see as time: "event" (default) or "processing"
-	Index    int              `json:"function_index"`        // of Fn in the descriptor
-	DropOld  []string         `json:"drop_states,omitempty"` // orphaned states that may be dropped
+	Module    string           `json:"module"`           // path, relative to the pipeline file
+	Digest    string           `json:"digest,omitempty"` // expected SHA-256, hex; empty: any
+	Function  string           `json:"function"`
+	Kind      abi.FunctionKind `json:"kind"`  // what the pipeline file called it
+	Keyed     bool             `json:"keyed"` // the input is keyed
+	OnError   ErrorPolicy      `json:"on_error"`
+	Outputs   []string         `json:"outputs"`               // side outputs by number from 1, from the descriptor
+	Describe  *abi.Descriptor  `json:"describe,omitempty"`    // given in the pipeline file when the module has none
+	Memory    int64            `json:"memory_bytes"`          // of one instance
+	Fuel      int64            `json:"fuel"`                  // per record
+	Input     []abi.Field      `json:"input"`                 // schema of the values it gets; empty: raw
+	Fn        *abi.Function    `json:"function_desc"`         // resolved descriptor of the function
+	Clock     string           `json:"clock"`                 // what guests see as time: "event" (default) or "processing"
+	Index     int              `json:"function_index"`        // of Fn in the descriptor
+	Instances int              `json:"instances,omitempty"`   // of a module whose memory is state: the number of tasks, for good; 0: it is none
+	DropOld   []string         `json:"drop_states,omitempty"` // orphaned states that may be dropped
+	TTL       []StateTTL       `json:"state_ttl,omitempty"`   // of the pipeline file; Fn has them already
+}
+
+// StateTTL is what a pipeline file says of a state's time to live; a nil TTL: what it holds stays.
+type StateTTL struct {
+	State string   `json:"state"`
+	TTL   *abi.TTL `json:"ttl,omitempty"`
 }
 
 // ErrorPolicy says what happens to a record whose handling failed.

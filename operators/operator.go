@@ -50,10 +50,20 @@ type Context struct {
 	Withdraw bool
 	// Group is what the tasks of a source share; nil: it is alone.
 	Group *SourceGroup
+	// Skips are records that an earlier attempt could not do and could not undo: the error policy gets them.
+	Skips []Skip
 	// Describe names a source position for people; never nil.
 	Describe func(p abi.Position) string
 	// Crash is a named crash point hook: a no-op unless built with the crash tag.
 	Crash func(point string)
+}
+
+// Skip is a record, or timer, of one operator that the error policy gets when it comes again.
+type Skip struct {
+	Operator string
+	Pos      abi.Position
+	Hash     uint64 // of key, value and time
+	Cause    error  // its fault
 }
 
 // Clock is the wall clock, injected.

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/host/instrument"
 	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/state/memimage"
@@ -10,14 +11,24 @@ import (
 
 var _ guestop.Imager = (*Guest)(nil)
 
-// CaptureProblems says why images of a module's instances would not hold all of them; none: they do.
-func (m *Module) CaptureProblems() []string {
-	w := m.code.wasm
+// captureProblems says why what d says of snapshots can't be done: a module whose instances' images would
+// not hold all of them.
+func captureProblems(d *abi.Descriptor, w *instrument.Module) []string {
+	if d.Snapshot != "" && d.Snapshot != abi.SnapshotMemory {
+		return []string{fmt.Sprintf("snapshot %q is unknown, expected none or %q", d.Snapshot, abi.SnapshotMemory)}
+	}
+	if d.Snapshot == "" {
+		return nil
+	}
 	var problems []string
 	add := func(yes bool, problem string) {
 		if yes {
-			problems = append(problems, problem)
+			problems = append(problems, "snapshot: memory: "+problem)
 		}
+	}
+	for i := range d.Functions {
+		f := &d.Functions[i]
+		add(f.Kind == abi.FunctionProcess && !f.Keyed, fmt.Sprintf("function %s is not keyed", f.Name))
 	}
 	for _, imp := range w.Imports {
 		add(imp.Kind == instrument.KindMemory, fmt.Sprintf("it imports the memory %s.%s", imp.Module, imp.Name))
@@ -67,7 +78,7 @@ func (g *Guest) Adopt(seed uint64, img *memimage.Image, page func(n int, b []byt
 	globals := g.code.rewritten.Globals
 	switch {
 	case img.Module != g.code.digest:
-		return fmt.Errorf("engine: the memory image is of module %.12s, this is %.12s: another module can't go on with it; a savepoint written and read through the module's own save and load can", img.Module, g.code.digest)
+		return fmt.Errorf("engine: the memory image is of module %.12s, this is %.12s: another module can't read it", img.Module, g.code.digest)
 	case len(img.Globals) != len(globals):
 		return fmt.Errorf("engine: the memory image of module %.12s has %d globals, the module has %d", img.Module, len(img.Globals), len(globals))
 	case len(img.Pages)*memimage.PageBytes%pageBytes != 0:

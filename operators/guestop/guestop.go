@@ -2,6 +2,7 @@ package guestop
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/millrace-io/millrace/abi"
@@ -16,7 +17,8 @@ type Config struct {
 	Node      *operators.Node // Kind NodeGuest, Guest.Fn resolved
 	Module    Module
 	OpenKeyed func(ctx *operators.Context, ds []state.Descriptor) (state.Keyed, error)
-	Trial     *Trial // of code that starts from a checkpoint of other code; nil: none
+	FS        state.FS // of memory images; nil: the system's
+	Trial     *Trial   // of code that starts from a checkpoint of other code; nil: none
 }
 
 // Op runs one guest function in one task.
@@ -38,6 +40,8 @@ type Op struct {
 
 	blk     block
 	env     *env
+	memory  *memory // nil: the instance's memory is no state
+	skips   []operators.Skip
 	trial   *Trial  // nil: none under way
 	expiry  *expiry // nil: no state has a TTL
 	first   int64   // the first watermark ever, as restored; abi.MinWatermark: not known
@@ -113,7 +117,8 @@ func (o *Op) Open(ctx *operators.Context) error {
 	}
 	o.guest = g
 	o.live.Store(&g)
-	return nil
+	o.skips = slices.Clone(ctx.Skips)
+	return o.openMemory()
 }
 
 func (o *Op) openState() error {

@@ -27,8 +27,7 @@ func (e *RecordError) Unwrap() error { return e.Fault }
 // instance, then the policy gets the record, then the rest goes on.
 func (o *Op) run(kind uint32, b *abi.Batch, marks []abi.Mark, out operators.Collector) error {
 	lo, n := 0, b.Len()
-	var bad *Fault
-	badAt := -1
+	bad, badAt := o.skipped(b, 0)
 	for {
 		for len(marks) > 0 && int(marks[0].Index) <= lo {
 			if err := o.advance(marks[0].Watermark, out); err != nil {
@@ -43,8 +42,8 @@ func (o *Op) run(kind uint32, b *abi.Batch, marks []abi.Mark, out operators.Coll
 			if err := o.policy(kind, b, lo, bad); err != nil {
 				return err
 			}
-			bad, badAt = nil, -1
 			lo++
+			bad, badAt = o.skipped(b, lo)
 			continue
 		}
 		hi := o.cut(n, marks)
@@ -61,6 +60,9 @@ func (o *Op) run(kind uint32, b *abi.Batch, marks []abi.Mark, out operators.Coll
 				return fmt.Errorf("operator %s: %w", o.ctx.Operator, fault)
 			}
 			bad, badAt = fault, lo+fault.Record
+			if err := o.lostMemory(kind, b, badAt, fault); err != nil {
+				return err
+			}
 			continue
 		}
 		for len(marks) > 0 && int(marks[0].Index) < done {
@@ -150,6 +152,10 @@ func (o *Op) discard(f *Fault) error {
 	}
 	if f.Kind == FaultStopped {
 		return fmt.Errorf("operator %s: %w", o.ctx.Operator, f)
+	}
+	if o.memory != nil {
+		o.memory.lost = true
+		return nil
 	}
 	o.stats.Resets++
 	if err := o.guest.Reset(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/state"
+	"github.com/millrace-io/millrace/state/memimage"
 )
 
 // Names of the numbers a guest operator keeps in its snapshot.
@@ -20,7 +21,8 @@ const (
 
 // pending is one cut of a guest operator.
 type pending struct {
-	frozen state.Frozen // nil without state
+	frozen state.Frozen  // nil without state
+	memory *memimage.Cut // nil without
 	snap   checkpoint.OperatorSnapshot
 	done   chan struct{}
 }
@@ -35,15 +37,24 @@ func (o *Op) Barrier(b checkpoint.Barrier) (operators.Pending, error) {
 	if o.keyed == nil {
 		p.done = make(chan struct{})
 		close(p.done)
+	} else {
+		f, err := o.keyed.Freeze()
+		if err != nil {
+			return nil, err
+		}
+		p.frozen = f
+		o.cuts[b.ID] = p
+	}
+	if o.memory == nil {
 		return p, nil
 	}
-	f, err := o.keyed.Freeze()
+	m, err := o.cutMemory(o.ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.frozen = f
+	p.memory = m
 	o.cuts[b.ID] = p
-	return p, nil
+	return newBoth(p, m), nil
 }
 
 // Done implements operators.Pending.
@@ -76,6 +87,9 @@ func (o *Op) Step() (bool, error) {
 
 // Complete implements operators.Snapshotter.
 func (o *Op) Complete(id checkpoint.ID) error {
+	if p, ok := o.cuts[id]; ok && p.memory != nil {
+		o.memory.keeper.Committed(p.memory)
+	}
 	if p, ok := o.cuts[id]; ok && o.keyed != nil {
 		if s, err := p.frozen.Result(); err == nil {
 			o.keyed.Committed(s)
