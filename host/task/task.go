@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,9 @@ type Control struct {
 	Barrier  *checkpoint.Barrier // sources: inject it now
 	Abort    checkpoint.ID       // give up aligning for it
 	Complete checkpoint.ID       // it is durable
+	// Look is called by the task's goroutine between two batches, with what finds an operator of its chain (nil:
+	// it has none of that id). It must be short and change nothing.
+	Look func(find func(operator string) operators.Operator)
 }
 
 // Event is what a task tells the job.
@@ -337,6 +341,8 @@ func (t *Task) control(c Control) error {
 		return t.snapshot(*c.Barrier)
 	case c.Abort != 0:
 		return t.abort(c.Abort)
+	case c.Look != nil:
+		c.Look(t.operator)
 	case c.Complete != 0:
 		for _, s := range t.snaps {
 			if err := s.op.Complete(c.Complete); err != nil {
@@ -345,6 +351,21 @@ func (t *Task) control(c Control) error {
 		}
 		t.cfg.Report(Event{Task: t.cfg.ID, Kind: Committed, ID: c.Complete})
 		t.done = t.final != 0 && c.Complete >= t.final
+	}
+	return nil
+}
+
+// Runs says whether an operator is in the task's chain; by any goroutine.
+func (t *Task) Runs(operator string) bool {
+	return slices.ContainsFunc(t.cfg.Stages, func(s *Stage) bool { return s.Node.ID == operator })
+}
+
+// operator is one of the chain by its id, nil if it is not there.
+func (t *Task) operator(id string) operators.Operator {
+	for _, s := range t.cfg.Stages {
+		if s.Node.ID == id {
+			return s.Op
+		}
 	}
 	return nil
 }
