@@ -199,7 +199,7 @@ func (o *Op) settleBlock() {
 	l := o.l
 	for off := l.header; off < len(o.blk); off += l.size(o.blk[off:]) {
 		for i := range l.aggs {
-			if g, ok := l.aggs[i].agg.(*guestAggregate); ok {
+			if g, ok := l.aggs[i].agg.(*guestAggregate); ok && o.w.Evictor == nil {
 				g.settle(o, off, &l.aggs[i])
 			}
 		}

@@ -2,6 +2,7 @@ package window
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -164,33 +165,63 @@ func (q *queue) run() ([]guestop.StepFault, error) {
 
 // release hands on what is queued.
 func (q *queue) release() error {
-	o := q.o
-	if o.process != nil {
-		o.process.Reset(o.now, o.out.wm)
+	if q.o.process != nil {
+		return q.processed()
 	}
 	for i := range q.items {
-		it := &q.items[i]
-		if o.process != nil && (it.kind == outRow || it.kind == outMark) && it.fault == nil {
-			if err := q.toProcess(it, i); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := q.give(it); err != nil {
+		if err := q.give(&q.items[i]); err != nil {
 			return err
 		}
 	}
-	if o.process == nil || o.process.Empty() {
+	return nil
+}
+
+// processed is release with a window function, which gets the windows; what else is queued goes out in its
+// place between them.
+func (q *queue) processed() error {
+	o := q.o
+	o.process.Reset(o.now, o.out.wm)
+	for i := range q.items {
+		if q.ofProcess(i) {
+			if err := q.toProcess(&q.items[i], i); err != nil {
+				return err
+			}
+		}
+	}
+	at := 0
+	before := func(i int) error { // gives what others are queued before output i
+		for ; at < i; at++ {
+			if !q.ofProcess(at) {
+				if err := q.give(&q.items[at]); err != nil {
+					return err
+				}
+			}
+		}
 		return nil
 	}
-	return o.process.Run(func(_ int, f abi.Frame) error {
+	var err error
+	ran := o.process.Run(func(i int, f abi.Frame) error {
 		o.stats.Fired++
-		return o.out.frame(f)
+		return errors.Join(before(i), o.out.frame(f))
 	}, func(f guestop.StepFault) error {
 		it := &q.items[f.Tag]
-		it.fault = f.Fault
-		return q.give(it)
-	}, o.out.mark)
+		return errors.Join(before(f.Tag), o.failedWindow(q.key(it), it.sp, f.Fault))
+	}, func(wm int64) {
+		i := at
+		for q.items[i].kind != outMark || q.items[i].mark != wm {
+			i++
+		}
+		err = errors.Join(err, before(i))
+		at = i + 1
+		o.out.mark(wm)
+	})
+	return errors.Join(ran, err, before(len(q.items)))
+}
+
+// ofProcess says that output i is the window function's.
+func (q *queue) ofProcess(i int) bool {
+	it := &q.items[i]
+	return it.kind == outMark || it.kind == outRow && it.fault == nil
 }
 
 // toProcess gives a window to the window function.
