@@ -15,7 +15,7 @@ import (
 
 // Config is what a keeper needs.
 type Config struct {
-	Dir     string // scratch, made if need be
+	Dir     string // scratch, emptied
 	FS      state.FS
 	Objects state.Objects
 	Seed    uint64 // of a fresh start; a restored image brings its own
@@ -45,10 +45,14 @@ type pack struct {
 	pages int
 }
 
-// New makes a keeper without an image.
+// New makes a keeper without an image, and empties its folder: files there may be those of the store too, by
+// another name, and must not be written to.
 func New(cfg Config) (*Keeper, error) {
 	if cfg.FS == nil {
 		cfg.FS = state.OS{}
+	}
+	if err := cfg.FS.RemoveAll(cfg.Dir); err != nil {
+		return nil, state.StorageError("empty", cfg.Dir, err)
 	}
 	if err := cfg.FS.MkdirAll(cfg.Dir); err != nil {
 		return nil, state.StorageError("make", cfg.Dir, err)

@@ -151,7 +151,7 @@ func TestDamage(t *testing.T) {
 	for i := range m.memory {
 		m.memory[i] = byte(i * 7)
 	}
-	k, err := memimage.New(memimage.Config{Dir: dir, Objects: objects, Seed: 9})
+	k, err := memimage.New(memimage.Config{Dir: filepath.Join(dir, "work"), Objects: objects, Seed: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
