@@ -51,7 +51,9 @@ func (d *driver) drive(ctx context.Context) error {
 	d.writers.Wait()
 	d.refuse(err)
 	d.job.undone = d.dropSwap(ctx, err)
-	d.job.change = d.change
+	if d.change != nil {
+		d.job.change = d.change
+	}
 	return err
 }
 

@@ -203,3 +203,14 @@ func (j *Job) upgraded(u Upgrade) {
 	}
 	j.upgrade = &u
 }
+
+// Discard closes the modules that are not among those in use.
+func (v *Revision) Discard(used map[string]guestop.Module) error {
+	var gone []guestop.Module
+	for id, m := range v.Modules {
+		if used[id] != m {
+			gone = append(gone, m)
+		}
+	}
+	return closeModules(gone)
+}
