@@ -22,6 +22,16 @@ var ErrNotEmpty = errors.New("the store has snapshots already")
 // came before it is the output of from's job. job names the new job; empty: the same name. A crash leaves no
 // fork, and Fork can be called again. Errors: ErrNotEmpty; those of Load.
 func (s *Store) Fork(ctx context.Context, from *Store, id checkpoint.ID, job string) (*checkpoint.Manifest, error) {
+	return s.ForkWith(ctx, from, id, func(m *checkpoint.Manifest) {
+		if job != "" {
+			m.Job = job
+		}
+	})
+}
+
+// ForkWith is Fork with a change of the new snapshot: its job, and what its operators have. Tasks and the
+// lists of their operators may be changed in place.
+func (s *Store) ForkWith(ctx context.Context, from *Store, id checkpoint.ID, change func(*checkpoint.Manifest)) (*checkpoint.Manifest, error) {
 	if s.readOnly {
 		return nil, ErrReadOnly
 	}
@@ -42,15 +52,13 @@ func (s *Store) Fork(ctx context.Context, from *Store, id checkpoint.ID, job str
 		return nil, fmt.Errorf("fork snapshot %d of %s: %w", id, from.dir, err)
 	}
 	m := parent.Derive(file)
-	if job != "" {
-		m.Job = job
-	}
 	for i := range m.Tasks {
 		m.Tasks[i].Operators = slices.Clone(m.Tasks[i].Operators)
 		for j := range m.Tasks[i].Operators {
 			m.Tasks[i].Operators[j].Staged = nil
 		}
 	}
+	change(m)
 	if err := s.WriteManifest(ctx, m); err != nil {
 		return nil, err
 	}

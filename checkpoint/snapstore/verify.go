@@ -69,6 +69,9 @@ func (s *Store) verifyObject(ctx context.Context, ref checkpoint.ObjectRef, deep
 		return err
 	}
 	if got != ref.Digest {
+		if at := damagedAt(path); at != nil {
+			return fmt.Errorf("%w: %w", digestMismatch(got, int(size)), at)
+		}
 		return digestMismatch(got, int(size))
 	}
 	return nil

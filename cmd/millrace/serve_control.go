@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-io/millrace/checkpoint/archive"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
+	"github.com/millrace-io/millrace/checkpoint/storechange"
 	"github.com/millrace-io/millrace/host/control"
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/host/worker"
@@ -101,6 +103,15 @@ func (p *served) Savepoint(ctx context.Context, r control.SavepointRequest) (con
 	return out, nil
 }
 
+// ChangeSnapshots implements control.Pipeline.
+func (p *served) ChangeSnapshots(ctx context.Context, c storechange.Change) (storechange.Changed, error) {
+	out, err := p.w.ChangeSnapshots(ctx, c)
+	if err != nil {
+		return out, controlError(err)
+	}
+	return out, nil
+}
+
 // Stop implements control.Pipeline.
 func (p *served) Stop(ctx context.Context, r control.StopRequest) (control.Stopped, error) {
 	if r.Now {
@@ -131,7 +142,11 @@ func controlError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the other side went
 		kind = control.KindFailed
-	case errors.Is(err, snapstore.ErrTagTaken), errors.Is(err, snapstore.ErrBadTag):
+	case errors.Is(err, snapstore.ErrLeased):
+		kind = control.KindBusy
+	case errors.Is(err, snapstore.ErrDamaged), errors.Is(err, archive.ErrDamaged):
+		kind = control.KindDamaged
+	case refusedByStore(err):
 		kind = control.KindRefused
 	case errors.Is(err, job.ErrEnded):
 		kind = control.KindEnded

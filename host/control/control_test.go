@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/millrace-io/millrace/checkpoint/storechange"
 )
 
 // fake answers with what it is given.
@@ -24,6 +26,10 @@ func (f *fake) Info(context.Context) (Info, error) { return f.info, f.err }
 
 func (f *fake) Savepoint(ctx context.Context, r SavepointRequest) (Savepoint, error) {
 	return f.savepoint(ctx, r)
+}
+
+func (f *fake) ChangeSnapshots(_ context.Context, c storechange.Change) (storechange.Changed, error) {
+	return storechange.Changed{ID: c.Delete}, f.err
 }
 
 func (f *fake) Stop(context.Context, StopRequest) (Stopped, error) {
@@ -72,6 +78,9 @@ func TestRequestsAndErrorsCross(t *testing.T) {
 	}
 	if st, err := c.Stop(ctx, StopRequest{}); err != nil || st.Checkpoint != 7 {
 		t.Errorf("%+v, %v", st, err)
+	}
+	if ch, err := c.ChangeSnapshots(ctx, storechange.Change{Delete: 4}); err != nil || ch.ID != 4 {
+		t.Errorf("%+v, %v", ch, err)
 	}
 	for kind := range statuses {
 		f.err = &Error{Kind: kind, Message: "because " + string(kind), Data: []byte(`{"n":1}`)}

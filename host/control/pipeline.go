@@ -8,7 +8,11 @@
 //	info.go savepoint.go one file per topic: messages, routes, client methods
 package control
 
-import "context"
+import (
+	"context"
+
+	"github.com/millrace-io/millrace/checkpoint/storechange"
+)
 
 // Pipeline is a running pipeline as other processes see it. Its methods may be called by several goroutines.
 // Errors are best an *Error, whose kind the other side can act upon; others are of KindFailed. A topic beyond
@@ -18,6 +22,8 @@ type Pipeline interface {
 	// Savepoint makes one that starts after the call and returns when it is complete. One that was given up
 	// says why.
 	Savepoint(ctx context.Context, r SavepointRequest) (Savepoint, error)
+	// ChangeSnapshots changes what its snapshot store holds.
+	ChangeSnapshots(ctx context.Context, c storechange.Change) (storechange.Changed, error)
 	// Stop ends the pipeline and returns when it has ended.
 	Stop(ctx context.Context, r StopRequest) (Stopped, error)
 }
@@ -27,4 +33,5 @@ var topics = []func(*Server){
 	infoRoutes,
 	savepointRoutes,
 	queryRoutes,
+	snapshotRoutes,
 }

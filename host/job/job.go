@@ -108,6 +108,9 @@ func (j *Job) prepare(ctx context.Context) error {
 	if err := running.checkRefused(o.StateDir, o.RetryRefused); err != nil {
 		return err
 	}
+	if err := j.takePending(); err != nil {
+		return err
+	}
 	if o.Restore != 0 {
 		gone, err := j.store.Withdraw(o.Restore)
 		if err != nil {
@@ -273,6 +276,7 @@ func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress b
 		if err := j.republish(ctx, a); err != nil {
 			return nil, false, err
 		}
+		j.settlePending()
 		return &checkpoint.JobDone{ID: a.from.ID, Finished: true}, false, nil
 	}
 	j.smallMemory()
@@ -397,7 +401,12 @@ func (j *Job) Stop() {
 // Ready is closed when all tasks run.
 func (j *Job) Ready() <-chan struct{} { return j.ready }
 
-func (j *Job) opened() { j.readied.Do(func() { close(j.ready) }) }
+func (j *Job) opened() {
+	j.readied.Do(func() {
+		j.settlePending()
+		close(j.ready)
+	})
+}
 
 // Close frees modules and the state folder.
 func (j *Job) Close() error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/storechange"
 )
 
 // SavepointRequest asks for a savepoint. It is serialisable.
@@ -47,6 +48,16 @@ func (j *Job) Savepoint(ctx context.Context, r SavepointRequest) (Savepoint, err
 	}
 	sp.CreatedMS, sp.Bytes, sp.StoredBytes = m.CreatedMS, m.TotalBytes(), m.StoredBytes
 	return sp, err
+}
+
+// ChangeSnapshots changes what the snapshot store holds, beside the running tasks.
+func (j *Job) ChangeSnapshots(ctx context.Context, c storechange.Change) (storechange.Changed, error) {
+	select {
+	case <-j.ended:
+		return storechange.Changed{}, ErrEnded
+	default:
+		return storechange.Apply(ctx, j.store, c)
+	}
 }
 
 // trigger is what the coordinator is told of a request.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 
+	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/file"
 	"github.com/millrace-io/millrace/operators/generator"
@@ -83,6 +84,14 @@ func Published(n *operators.Node) (path string, err error) {
 		return "", nil
 	}
 	return file.Published(n)
+}
+
+// Later lists what a sink node has published after a snapshot with these parts of it.
+func Later(n *operators.Node, snaps []checkpoint.OperatorSnapshot) ([]string, error) {
+	if n.Kind != operators.NodeSink || n.Sink.Connector != "file" {
+		return nil, nil
+	}
+	return file.Later(n, snaps)
 }
 
 // Splits is how many splits a source will have at a first start; 0: as many as it has tasks, or unknown.
