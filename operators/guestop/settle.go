@@ -130,7 +130,7 @@ func (o *Op) takeOutputs(lo, consumed int, marks []abi.Mark) {
 		marks = marks[:len(marks)-1]
 	}
 	o.stats.Out += int64(len(o.out.offs) + len(o.env.emits))
-	if o.out.single && len(marks) == 0 {
+	if o.out.single && len(marks) == 0 && !o.filters() {
 		m := o.out.main()
 		base := uint32(len(m.Data))
 		m.Data = append(m.Data, data...)
@@ -144,6 +144,9 @@ func (o *Op) takeOutputs(lo, consumed int, marks []abi.Mark) {
 		for len(marks) > 0 && marks[0].Index <= uint32(lo)+f.Cause() {
 			o.out.mark(marks[0].Watermark)
 			marks = marks[1:]
+		}
+		if o.filters() && f.Output() == operators.OutputMain {
+			f = o.whole.Frame(lo + int(f.Cause()))
 		}
 		o.out.batch(int(f.Output())).AppendFrame(f)
 	}
@@ -165,6 +168,9 @@ func (o *Op) takeOutputs(lo, consumed int, marks []abi.Mark) {
 		o.out.mark(m.Watermark)
 	}
 }
+
+// filters says that what the function keeps has to go on as it came, with the fields it does not read.
+func (o *Op) filters() bool { return o.proj != nil && o.fn.Kind == abi.FunctionFilter }
 
 // single says that the function's kind allows one output for a record.
 func (o *Op) single() bool { return o.fn.Kind == abi.FunctionMap || o.fn.Kind == abi.FunctionFilter }
