@@ -40,6 +40,7 @@ func runCommand(s streams) *cli.Command {
 			&cli.StringSliceFlag{Name: "drop", Usage: "`OPERATOR` whose state may be dropped if the pipeline no longer has it"},
 			&cli.StringFlag{Name: "log-level", Value: "info", Usage: "debug, info, warn or error"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress line"},
+			&cli.StringFlag{Name: "query", Usage: "answer queries of state on a loopback `ADDRESS`, such as 127.0.0.1:0"},
 			&cli.StringFlag{Name: "cpuprofile", Usage: "write a CPU profile of the run to `FILE`, for go tool pprof"},
 			&cli.StringFlag{Name: "engine", Value: worker.EngineCompiler, Usage: worker.EngineCompiler + " or " + worker.EngineInterpreter + "; " + worker.EngineWasmtime + " in a build with that tag, to compare"},
 		},
@@ -87,6 +88,11 @@ func runPipeline(c *cli.Context, s streams) error {
 		Restore: checkpoint.ID(c.Uint64("restore")), Drop: c.StringSlice("drop"), Engine: c.String("engine")}
 	p := newServed(w, d)
 	defer p.close(t)
+	stopQueries, err := p.serveQueries(c.String("query"), t)
+	if err != nil {
+		return err
+	}
+	defer stopQueries()
 	res, sig, err := attend(c.Context, w, d, t, func() { p.serve(dir, t) })
 	p.close(t)
 	t.stop()

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/stateview"
 )
 
 // Deploy starts a pipeline. A worker runs one.
@@ -37,6 +38,8 @@ type Worker interface {
 	Barrier(ctx context.Context) (checkpoint.ID, error)
 	// Savepoint is Barrier for a snapshot that does not expire; see job.Job.Savepoint.
 	Savepoint(ctx context.Context, r job.SavepointRequest) (job.Savepoint, error)
+	// Query gives a page of state; see job.Job.Query.
+	Query(ctx context.Context, r stateview.Request) (stateview.Page, error)
 	Stop(ctx context.Context, s Stop) error
 	// Wait returns when the pipeline has ended.
 	Wait(ctx context.Context) (job.Result, error)

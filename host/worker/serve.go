@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-io/millrace/host/engine"
 	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/operators/stateview"
 )
 
 // Serve answers calls from in on out until in ends, which ends the pipeline too: a worker does not outlive
@@ -70,6 +71,12 @@ func dispatch(ctx context.Context, l *Local, m message) (any, error) {
 			return nil, err
 		}
 		return l.Savepoint(ctx, r)
+	case callQuery:
+		var q stateview.Request
+		if err := json.Unmarshal(m.Body, &q); err != nil {
+			return nil, err
+		}
+		return l.Query(ctx, q)
 	case callStop:
 		var s Stop
 		if err := json.Unmarshal(m.Body, &s); err != nil {

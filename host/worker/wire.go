@@ -81,6 +81,8 @@ func Classify(err error) ErrorKind {
 		return KindRefused
 	case guestop.IsGuestFault(err):
 		return KindGuest
+	case queryKind(err) != "":
+		return queryKind(err)
 	}
 	return KindFailed
 }
