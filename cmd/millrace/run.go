@@ -38,6 +38,7 @@ func runCommand(s streams) *cli.Command {
 			&cli.BoolFlag{Name: "fresh", Usage: "forget state and staged output; published output stays"},
 			&cli.Uint64Flag{Name: "restore", Usage: "start from checkpoint `ID`, withdrawing later ones"},
 			&cli.StringSliceFlag{Name: "drop", Usage: "`OPERATOR` whose state may be dropped if the pipeline no longer has it"},
+			&cli.BoolFlag{Name: "retry-refused", Usage: "run modules that were taken out after an upgrade"},
 			&cli.StringFlag{Name: "log-level", Value: "info", Usage: "debug, info, warn or error"},
 			&cli.BoolFlag{Name: "quiet", Usage: "no progress line"},
 			&cli.StringFlag{Name: "query", Usage: "answer queries of state on a loopback `ADDRESS`, such as 127.0.0.1:0"},
@@ -85,7 +86,7 @@ func runPipeline(c *cli.Context, s streams) error {
 	}
 	defer stopProfile()
 	d := worker.Deploy{Graph: g, StateDir: dir, CacheDir: cacheDir(), Fresh: c.Bool("fresh"),
-		Restore: checkpoint.ID(c.Uint64("restore")), Drop: c.StringSlice("drop"), Engine: c.String("engine")}
+		Restore: checkpoint.ID(c.Uint64("restore")), Drop: c.StringSlice("drop"), RetryRefused: c.Bool("retry-refused"), Engine: c.String("engine")}
 	p := newServed(w, d)
 	defer p.close(t)
 	stopQueries, err := p.serveQueries(c.String("query"), t)

@@ -84,6 +84,7 @@ func (p *served) Info(ctx context.Context) (control.Info, error) {
 	for _, o := range st.Operators {
 		in.Stats.Operators = append(in.Stats.Operators, control.OperatorStats{ID: o.ID, Kind: o.Kind, Counters: o.Counters})
 	}
+	inForce(&in, &st)
 	return in, nil
 }
 

@@ -78,6 +78,10 @@ func (t *talk) event(e job.Event) {
 		t.line("note: %s", e.Message)
 	case job.EventSkipped:
 		t.line("skipped: %s", e.Message)
+	case job.EventUpgraded:
+		t.line("changed at checkpoint %d: %s", e.Checkpoint, e.Message)
+	case job.EventRolledBack:
+		t.line("%s", e.Message)
 	case job.EventCheckpoint:
 		t.debug("checkpoint", "id", uint64(e.Checkpoint), "ms", e.Millis)
 	}

@@ -17,6 +17,7 @@ type Info struct {
 	StartedMS int64    `json:"started_ms"` // since 1970
 	Modules   []Module `json:"modules"`
 	Stats     Stats    `json:"stats"`
+	Upgrade   *Upgrade `json:"upgrade,omitempty"` // the last change while it ran
 }
 
 // Module is the module that an operator runs.

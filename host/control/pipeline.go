@@ -33,5 +33,6 @@ var topics = []func(*Server){
 	infoRoutes,
 	savepointRoutes,
 	queryRoutes,
+	upgradeRoutes,
 	snapshotRoutes,
 }

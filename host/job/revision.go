@@ -2,6 +2,8 @@ package job
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,10 +27,7 @@ type Revision struct {
 func (v *Revision) Compile(ctx context.Context, have map[string]guestop.Module, compile func(context.Context, *operators.Node) (guestop.Module, error)) error {
 	v.Modules = map[string]guestop.Module{}
 	var fresh []guestop.Module
-	for _, n := range v.Graph.Nodes {
-		if n.Kind != operators.NodeGuest {
-			continue
-		}
+	for _, n := range v.Graph.GuestNodes() {
 		m, err := compile(ctx, n)
 		if err != nil {
 			return errors.Join(err, closeModules(fresh))
@@ -213,4 +212,11 @@ func (v *Revision) Discard(used map[string]guestop.Module) error {
 		}
 	}
 	return closeModules(gone)
+}
+
+// describeCode says what is in force.
+func (j *Job) describeCode(s *Stats) {
+	v := j.Running()
+	sum := sha256.Sum256(v.Graph.Text)
+	s.Pipeline, s.Modules = hex.EncodeToString(sum[:]), v.refs()
 }

@@ -16,19 +16,22 @@ const Version = "0.1.0"
 
 // Stats describe a running job. They are serialisable.
 type Stats struct {
-	Read           int64           `json:"read"`      // records taken from sources
-	Watermark      int64           `json:"watermark"` // lowest of the tasks; abi.MinWatermark: none yet
-	Checkpoint     checkpoint.ID   `json:"checkpoint"`
-	CheckpointAge  int64           `json:"checkpoint_age_ms"` // since the last complete one (or the start)
-	Checkpoints    int             `json:"checkpoints"`
-	Failed         int             `json:"failed_checkpoints"`
-	LastFailure    string          `json:"last_failure,omitempty"`
-	FailuresInARow int             `json:"failures_in_a_row"`
-	Restarts       int             `json:"restarts"`
-	Paused         string          `json:"paused,omitempty"` // why it waits for its next restart
-	QueuedBytes    int64           `json:"queued_bytes"`
-	Upgrade        *Upgrade        `json:"upgrade,omitempty"` // the last change of the running job
-	Operators      []OperatorStats `json:"operators"`
+	Read           int64         `json:"read"`      // records taken from sources
+	Watermark      int64         `json:"watermark"` // lowest of the tasks; abi.MinWatermark: none yet
+	Checkpoint     checkpoint.ID `json:"checkpoint"`
+	CheckpointAge  int64         `json:"checkpoint_age_ms"` // since the last complete one (or the start)
+	Checkpoints    int           `json:"checkpoints"`
+	Failed         int           `json:"failed_checkpoints"`
+	LastFailure    string        `json:"last_failure,omitempty"`
+	FailuresInARow int           `json:"failures_in_a_row"`
+	Restarts       int           `json:"restarts"`
+	Paused         string        `json:"paused,omitempty"` // why it waits for its next restart
+	QueuedBytes    int64         `json:"queued_bytes"`
+	Pipeline       string        `json:"pipeline,omitempty"` // SHA-256 of the pipeline file in force
+	// Modules in force, by operator.
+	Modules   []checkpoint.ModuleRef `json:"modules,omitempty"`
+	Upgrade   *Upgrade               `json:"upgrade,omitempty"` // the last change of the running job
+	Operators []OperatorStats        `json:"operators"`
 }
 
 // OperatorStats add up an operator's tasks.
@@ -53,6 +56,7 @@ func (j *Job) Stats() Stats {
 		since = c.LastCompleteMS
 	}
 	s.CheckpointAge = j.opts.Clock.Mono()/1e6 - since
+	j.describeCode(&s)
 	if a == nil {
 		return s
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/storechange"
 	"github.com/millrace-io/millrace/host/clock"
 	"github.com/millrace-io/millrace/host/engine"
 	"github.com/millrace-io/millrace/host/job"
@@ -30,6 +31,8 @@ type Options struct {
 // Local is a worker in this process. Its methods may be called by several goroutines.
 type Local struct {
 	opts Options
+
+	changing sync.Mutex
 
 	mu     sync.Mutex
 	taken  bool // a Deploy is under way or has succeeded
@@ -84,7 +87,7 @@ func (l *Local) prepare(ctx context.Context, d Deploy) (*job.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := job.New(ctx, job.Options{Graph: d.Graph, StateDir: d.StateDir, Fresh: d.Fresh, Restore: d.Restore, Drop: d.Drop,
+	j, err := job.New(ctx, job.Options{Graph: d.Graph, StateDir: d.StateDir, Fresh: d.Fresh, Restore: d.Restore, Drop: d.Drop, RetryRefused: d.RetryRefused,
 		Module: func(ctx context.Context, n *operators.Node) (guestop.Module, error) {
 			return compile(ctx, eng, d.Graph, n)
 		},
@@ -158,6 +161,15 @@ func (l *Local) Savepoint(ctx context.Context, r job.SavepointRequest) (job.Save
 		return job.Savepoint{}, err
 	}
 	return j.Savepoint(ctx, r)
+}
+
+// ChangeSnapshots implements Worker.
+func (l *Local) ChangeSnapshots(ctx context.Context, c storechange.Change) (storechange.Changed, error) {
+	j, err := l.running()
+	if err != nil {
+		return storechange.Changed{}, err
+	}
+	return j.ChangeSnapshots(ctx, c)
 }
 
 // Stop implements Worker.

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/storechange"
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/stateview"
@@ -20,8 +21,10 @@ type Deploy struct {
 	Fresh    bool             `json:"fresh,omitempty"`
 	Restore  checkpoint.ID    `json:"restore,omitempty"` // 0: the newest
 	Drop     []string         `json:"drop,omitempty"`    // orphaned states to drop
-	LogLevel string           `json:"log_level,omitempty"`
-	Engine   string           `json:"engine,omitempty"` // wazero (default), wazero-interpreter; with the build tag, wasmtime
+	// RetryRefused lets modules run that were taken out after an upgrade.
+	RetryRefused bool   `json:"retry_refused,omitempty"`
+	LogLevel     string `json:"log_level,omitempty"`
+	Engine       string `json:"engine,omitempty"` // wazero (default), wazero-interpreter; with the build tag, wasmtime
 }
 
 // Stop ends the pipeline: with a last checkpoint, or at once.
@@ -38,6 +41,11 @@ type Worker interface {
 	Barrier(ctx context.Context) (checkpoint.ID, error)
 	// Savepoint is Barrier for a snapshot that does not expire; see job.Job.Savepoint.
 	Savepoint(ctx context.Context, r job.SavepointRequest) (job.Savepoint, error)
+	// ChangeSnapshots changes what the pipeline's snapshot store holds.
+	ChangeSnapshots(ctx context.Context, c storechange.Change) (storechange.Changed, error)
+	// Change puts another pipeline in place of the running one: other modules at a barrier while everything
+	// goes on, other operators by a new start of the tasks, or an older snapshot with its code.
+	Change(ctx context.Context, c Change) (Changed, error)
 	// Query gives a page of state; see job.Job.Query.
 	Query(ctx context.Context, r stateview.Request) (stateview.Page, error)
 	Stop(ctx context.Context, s Stop) error

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/storechange"
 	"github.com/millrace-io/millrace/host/job"
 )
 
@@ -135,6 +136,18 @@ func (r *Remote) Barrier(ctx context.Context) (id checkpoint.ID, err error) {
 func (r *Remote) Savepoint(ctx context.Context, q job.SavepointRequest) (sp job.Savepoint, err error) {
 	err = r.call(ctx, callSavepoint, q, &sp)
 	return sp, err
+}
+
+// ChangeSnapshots implements Worker.
+func (r *Remote) ChangeSnapshots(ctx context.Context, c storechange.Change) (out storechange.Changed, err error) {
+	err = r.call(ctx, callSnapshots, c, &out)
+	return out, err
+}
+
+// Change implements Worker.
+func (r *Remote) Change(ctx context.Context, c Change) (out Changed, err error) {
+	err = r.call(ctx, callChange, c, &out)
+	return out, err
 }
 
 // Stop implements Worker.

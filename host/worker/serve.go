@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/millrace-io/millrace/checkpoint/storechange"
 	"github.com/millrace-io/millrace/host/engine"
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/operators/stateview"
@@ -71,6 +72,18 @@ func dispatch(ctx context.Context, l *Local, m message) (any, error) {
 			return nil, err
 		}
 		return l.Savepoint(ctx, r)
+	case callSnapshots:
+		var c storechange.Change
+		if err := json.Unmarshal(m.Body, &c); err != nil {
+			return nil, err
+		}
+		return l.ChangeSnapshots(ctx, c)
+	case callChange:
+		var c Change
+		if err := json.Unmarshal(m.Body, &c); err != nil {
+			return nil, err
+		}
+		return l.Change(ctx, c)
 	case callQuery:
 		var q stateview.Request
 		if err := json.Unmarshal(m.Body, &q); err != nil {
