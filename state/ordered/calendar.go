@@ -260,13 +260,15 @@ func (q *calendar) pull(upTo int64, live func(*item) bool) error {
 		if !ok || slot > target {
 			break
 		}
+		// A bucket that is due as a whole need not be dealt out: near is sorted, and each of the many
+		// buckets that it would go to takes a chunk.
+		if last := slot | (1<<(8*level) - 1); last <= target {
+			q.join(q.take(&q.bucket[level][i], level, i))
+			continue
+		}
 		if err := q.moveTo(slot, live); err != nil {
 			return err
 		}
-		if level > 0 {
-			continue
-		}
-		q.join(q.take(&q.bucket[0][i], 0, i))
 	}
 	if target >= q.pos {
 		if err := q.moveTo(target+1, live); err != nil {

@@ -10,10 +10,15 @@ import (
 	"github.com/millrace-io/millrace/state/coldpebble"
 )
 
-const fetchAhead = 1024 // timers that a fetch takes at least, beyond those that are due
+const (
+	fetchAhead = 1024 // timers that a fetch takes at least, beyond those that are due
+	timerBytes = 160  // of a timer in calendar and tables, about
+)
 
 // far keeps the timers at or after a horizon when memory is short: by time, over a cold space, outside of
-// the tables and the calendar. So memory is bounded but for what is due at once.
+// the tables and the calendar. What is due comes back in pieces, the earliest first, each of which fires before
+// the next one comes: memory is bounded but for what is due at one instant. In each piece a key's timers fire
+// in their order, as they would all at once; only which keys go first differs.
 //
 //	timer   domain (1) | time (8, order preserving) | hash (8) | escaped key | name -> nothing
 //	count   2 (1) | hash (8) | escaped key -> u32, far timers of the key
@@ -124,11 +129,21 @@ func (f *far) del(d Domain, k state.Key, name []byte, at int64) (was bool, err e
 	return true, f.add(k, -1)
 }
 
-// fetch brings all far timers up to a time into the calendar, and some more.
-func (f *far) fetch(t *Timers, d Domain, upTo int64) error {
-	if f.n[d] == 0 || f.least[d] > upTo {
-		return nil
+// due says whether far timers are due.
+func (f *far) due(d Domain, upTo int64) bool { return f.n[d] > 0 && f.least[d] <= upTo }
+
+// nearest is up to when timers can fire before the next fetch.
+func (f *far) nearest(d Domain, upTo int64) int64 {
+	if f.due(d, upTo) {
+		return f.from[d] - 1
 	}
+	return upTo
+}
+
+// fetch brings the next far timers up to a time into the calendar, as many as the limit has room for or all of
+// them and some more.
+func (f *far) fetch(t *Timers, d Domain, upTo int64) error {
+	most := max(4*fetchAhead, int(t.limit/4/timerBytes))
 	lo := farTime(nil, d, math.MinInt64)
 	it, err := f.l.scan(lo, []byte{byte(d) + 1}, 0)
 	if err != nil {
@@ -139,7 +154,7 @@ func (f *far) fetch(t *Timers, d Domain, upTo int64) error {
 	for it.Next() {
 		key, _ := it.Entry()
 		at := int64(binary.BigEndian.Uint64(key[1:]) ^ 1<<63)
-		if at > upTo && at != last && taken >= fetchAhead {
+		if at != last && (taken >= most || at > upTo && taken >= fetchAhead) {
 			rest = true
 			f.least[d], f.from[d] = at, at
 			break

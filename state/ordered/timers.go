@@ -279,17 +279,21 @@ func (t *Timers) Due(d Domain, upTo int64, max int, into []state.Timer) ([]state
 			return into, err
 		}
 	}
-	if err := t.far.fetch(t, d, upTo); err != nil {
-		return into, err
-	}
 	r := &q.rounds
 	for len(into) == 0 && max > 0 {
 		if r.at == len(r.round) {
-			if err := q.pull(upTo, t.live[d]); err != nil {
+			near := t.far.nearest(d, upTo)
+			if err := q.pull(near, t.live[d]); err != nil {
 				return into, err
 			}
-			if r.start(q, upTo, t.live[d]); len(r.round) == 0 {
-				return into, nil
+			if r.start(q, near, t.live[d]); len(r.round) == 0 {
+				if near == upTo {
+					return into, nil
+				}
+				if err := t.far.fetch(t, d, upTo); err != nil {
+					return into, err
+				}
+				continue
 			}
 		}
 		var err error
