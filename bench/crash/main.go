@@ -28,6 +28,9 @@ import (
 //go:embed pipeline.yaml
 var pipelineTemplate string
 
+//go:embed windows.yaml
+var windowsTemplate string
+
 // options are the flags of one run.
 type options struct {
 	seed        uint64
@@ -47,7 +50,7 @@ func main() {
 	o := options{}
 	kills := fromEnv("CRASH_KILLS", 20)
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of inputs and of where kills fall")
-	flag.StringVar(&o.only, "only", "", "points to kill at, separated by commas; \"random\" for random kills")
+	flag.StringVar(&o.only, "only", "", "points to kill at, separated by commas; \"random\" for random kills, \"windows\" for those of windows")
 	flag.IntVar(&o.points, "points", kills, "kills at each crash point")
 	flag.IntVar(&o.random, "random", 10*kills, "kills at random times")
 	flag.IntVar(&o.records, "records", 40_000, "input records of one trial")
@@ -195,6 +198,11 @@ func prove(o *options, modules string) error {
 		t.randomKills = got.Kills
 		total.Add(got)
 	}
+	if selected(o.only, "windows") {
+		if err := windows(o, vs, total, &t); err != nil {
+			return err
+		}
+	}
 	report(total, t)
 	result.Note("crash.duration", time.Since(start).Seconds(), "s")
 	return nil
@@ -246,6 +254,31 @@ type tally struct {
 	reached, wanted           int // points
 	pointKills, pointWanted   int
 	randomKills, randomWanted int
+	windowKills, windowWanted int
+	windows                   drive.Windows
+}
+
+// windowKeys are those of each split: a run of them takes as long as it takes to have several checkpoints.
+const windowKeys = 400
+
+// windows kills a pipeline of sliding windows at random times, in each of the variants.
+func windows(o *options, vs []surveyed, total *drive.Outcome, t *tally) error {
+	t.windowWanted = o.points
+	got, err := share(vs, 0, o.points, func(v surveyed, kills int) (*drive.Outcome, error) {
+		c := *v.Config
+		c.Template, c.Variant.Keys, c.Variant.Splits = windowsTemplate, windowKeys, 2
+		out, w, err := c.RandomWindows(kills, 5)
+		if err == nil {
+			t.windows.Add(w)
+		}
+		return out, err
+	})
+	if err != nil {
+		return err
+	}
+	t.windowKills = got.Kills
+	total.Add(got)
+	return nil
 }
 
 func report(o *drive.Outcome, t tally) {
@@ -255,7 +288,7 @@ func report(o *drive.Outcome, t tally) {
 		}
 		fmt.Fprintln(os.Stderr, "crash:", e)
 	}
-	fmt.Fprintln(os.Stderr, "crash: VERDICT", map[bool]string{false: "right", true: "wrong"}[o.Wrong()])
+	fmt.Fprintln(os.Stderr, "crash: VERDICT", map[bool]string{false: "right", true: "wrong"}[o.Wrong() || t.windows.Anomalies() > 0])
 	v := &o.Verdict
 	result.AtLeast("crash.points_met", float64(t.reached), "points", float64(t.wanted))
 	result.AtLeast("crash.point_kills", float64(t.pointKills), "kills", float64(t.pointWanted))
@@ -263,13 +296,17 @@ func report(o *drive.Outcome, t tally) {
 	result.Note("crash.records", float64(v.Records), "records")
 	result.Note("crash.timers", float64(v.Timers), "timers")
 	result.Note("crash.letters", float64(v.Letters), "letters")
+	result.AtLeast("crash.window_kills", float64(t.windowKills), "kills", float64(t.windowWanted))
+	result.Note("crash.windows", float64(t.windows.Results), "results")
 	for _, z := range []struct {
 		name string
 		n    uint64
 	}{
 		{"lost", v.Lost}, {"duplicated", v.Duplicated}, {"reordered", v.Reordered}, {"wrong_state", v.WrongState}, {"alien", v.Alien},
 		{"malformed", v.Malformed}, {"timers_lost", v.TimersLost}, {"timers_twice", v.TimersTwice}, {"watermark_back", v.WentBack}, {"letters_lost", v.LettersLost},
-		{"letters_twice", v.LettersTwice}, {"letters_alien", v.LettersAlien}, {"failed_restarts", uint64(len(o.Failures))},
+		{"letters_twice", v.LettersTwice}, {"letters_alien", v.LettersAlien},
+		{"windows_lost", t.windows.Missing}, {"windows_twice", t.windows.Repeated}, {"windows_wrong", t.windows.Different},
+		{"windows_reordered", t.windows.Reordered}, {"windows_late", t.windows.Late}, {"failed_restarts", uint64(len(o.Failures))},
 	} {
 		result.AtMost("crash."+z.name, float64(z.n), "-", 0)
 	}

@@ -89,6 +89,20 @@ type trial struct {
 }
 
 func (c *Config) newTrial(name string, seed uint64) (*trial, error) {
+	t, err := c.emptyTrial(name)
+	if err != nil {
+		return nil, err
+	}
+	for s := 0; s < c.Variant.Splits; s++ {
+		if err := t.writeInput(s, seed); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// emptyTrial is one without input.
+func (c *Config) emptyTrial(name string) (*trial, error) {
 	dir, err := os.MkdirTemp(c.Scratch, name+"-"+c.Variant.Name+"-")
 	if err != nil {
 		return nil, err
@@ -96,11 +110,6 @@ func (c *Config) newTrial(name string, seed uint64) (*trial, error) {
 	t := &trial{cfg: c, dir: dir, in: oracle.NewInput(),
 		pipeline: Pipeline{Variant: c.Variant, Input: filepath.Join(dir, "in-*.ndjson"), Modules: c.Modules,
 			Output: c.output(dir, outFolder), Rejected: c.output(dir, lettersFolder+"/rejected"), Dead: c.output(dir, lettersFolder+"/dead")}}
-	for s := 0; s < c.Variant.Splits; s++ {
-		if err := t.writeInput(s, seed); err != nil {
-			return nil, err
-		}
-	}
 	tpl, err := template.New("pipeline").Option("missingkey=error").Parse(c.Template)
 	if err != nil {
 		return nil, err

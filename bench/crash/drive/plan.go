@@ -107,7 +107,7 @@ func (c *Config) Random(name string, kills, perTrial int) (*Outcome, error) {
 		end := killed
 		for end == killed && total.Kills+t.out.Kills < kills && t.out.Kills < perTrial {
 			began := time.Now()
-			end = t.start("", time.Duration((0.02+0.98*rng.Float64())*float64(c.whole)))
+			end = t.start("", c.life(rng))
 			if end == finished && t.out.Kills == 0 { // faster than the survey's: that ran on a busier machine
 				c.whole = time.Since(began)
 			}

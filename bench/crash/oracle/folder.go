@@ -11,7 +11,7 @@ import (
 // count; hidden ones and those in hidden folders are staged or foreign. Names are ordered with numbers
 // by value, so that part-2 comes before part-10.
 func CheckFolder(in *Input, dir string) (*Verdict, error) {
-	files, err := committed(dir)
+	files, err := Committed(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -26,8 +26,8 @@ func CheckFolder(in *Input, dir string) (*Verdict, error) {
 	return c.Verdict(), nil
 }
 
-// committed lists the committed files of a folder in the order of their names.
-func committed(dir string) (files []string, err error) {
+// Committed lists the committed files of a folder in the order of their names.
+func Committed(dir string) (files []string, err error) {
 	err = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		switch {
 		case err != nil:

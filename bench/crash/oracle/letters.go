@@ -17,7 +17,7 @@ type letter struct {
 // CheckLetters holds the committed dead letters of a folder against in and adds what is wrong to v: each
 // bad line gives one letter, of the operator at which it fails, and nothing else gives one.
 func CheckLetters(in *Input, dir string, v *Verdict) error {
-	files, err := committed(dir)
+	files, err := Committed(dir)
 	if err != nil {
 		return err
 	}
