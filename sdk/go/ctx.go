@@ -81,7 +81,8 @@ func (c *Ctx) process(m *Module, block, out []byte, first uint32) int32 {
 	c.enter(block, out)
 	n := c.word(blockN)
 	f := &m.Functions[c.word(blockFunction)]
-	if c.kind != kindRecords && f.OnTimer == nil {
+	timers := c.kind == kindEventTimers || c.kind == kindProcessingTimers
+	if timers && f.OnTimer == nil {
 		panic("a timer is due in " + f.Name + ", which has no OnTimer")
 	}
 	i := first
@@ -94,7 +95,7 @@ func (c *Ctx) process(m *Module, block, out []byte, first uint32) int32 {
 		c.begin(i)
 		pos, frames := c.pos, c.frames
 		var err error
-		if c.kind == kindRecords {
+		if !timers {
 			err = f.OnRecord(c, c.rec)
 		} else {
 			err = f.OnTimer(c, Timer{c.rec, Domain(c.kind - kindEventTimers)})

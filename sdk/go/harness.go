@@ -121,9 +121,15 @@ func (h *Harness) fire(d Domain, until int64) {
 }
 
 func (h *Harness) call(kind uint32, records []Input) {
+	b := newBlock(kind, h, records)
+	h.run(b, records)
+	b.writeBack(h)
+}
+
+// run runs a block to its end, however often the function yields.
+func (h *Harness) run(b *block, records []Input) {
 	harnesses.Lock()
 	defer harnesses.Unlock()
-	b := newBlock(kind, h, records)
 	h.host.keys = b.keys
 	host = &h.host
 	defer func() { host = nil }()
@@ -141,7 +147,6 @@ func (h *Harness) call(kind uint32, records []Input) {
 			break
 		}
 	}
-	b.writeBack(h)
 	for _, f := range h.host.failures {
 		h.failures = append(h.failures, Failure{records[f.record].Key, f.message})
 	}

@@ -17,6 +17,10 @@ const (
 	FlatMap Kind = "flat_map" // one in, any number out
 	Filter  Kind = "filter"   // keeps or drops: see Keep
 	Process Kind = "process"  // keyed state, timers, side outputs
+	// KindAggregate folds the records of a window: see Function.Aggregate, which sets it.
+	KindAggregate Kind = "aggregate"
+	// KindWindow is called when a window fires: see Function.OnWindow, which sets it.
+	KindWindow Kind = "window"
 )
 
 // Type is the type of a column of a typed row.
@@ -63,7 +67,7 @@ type Output struct {
 // NewOutput makes a side output of that name.
 func NewOutput(name string) *Output { return &Output{name: name} }
 
-// Function is one function of a module. Exactly one of OnRecord and Keep is set.
+// Function is one function of a module. Exactly one of OnRecord, Keep, Aggregate and OnWindow is set.
 type Function struct {
 	Name        string
 	Kind        Kind
@@ -77,6 +81,9 @@ type Function struct {
 	OnRecord func(ctx *Ctx, rec Record) error
 	Keep     func(ctx *Ctx, rec Record) (bool, error) // true: the record goes on as it is
 	OnTimer  func(ctx *Ctx, t Timer) error
+
+	Aggregate Aggregate                      // of a window; not keyed, no side outputs, states or timers
+	OnWindow  func(ctx *Ctx, w Window) error // not keyed, no states or timers
 }
 
 // Module is what a program offers.
@@ -101,6 +108,7 @@ var registered *Module
 func (m *Module) bind() {
 	for i := range m.Functions {
 		f := &m.Functions[i]
+		f.ofWindow()
 		if f.Keep != nil && f.OnRecord == nil {
 			f.OnRecord = keep(f.Keep)
 		} else if f.OnRecord == nil || f.Keep != nil {
@@ -123,6 +131,23 @@ func (m *Module) bind() {
 			panic("millrace: function " + f.Name + " has more than 64 prefetched states")
 		}
 	}
+}
+
+// ofWindow makes a function of windows one with OnRecord.
+func (f *Function) ofWindow() {
+	agg, onWindow := f.Aggregate, f.OnWindow
+	if agg == nil && onWindow == nil {
+		return
+	}
+	if f.Keep != nil || f.OnRecord != nil || f.Keyed || len(f.States) > 0 || len(f.Timers) > 0 || agg != nil && (onWindow != nil || len(f.SideOutputs) > 0) {
+		panic("millrace: function " + f.Name + " of a window has only input and output besides (OnWindow: and side outputs)")
+	}
+	if agg == nil {
+		f.Kind = KindWindow
+		f.OnRecord = func(ctx *Ctx, rec Record) error { return onWindow(ctx, Window{rec}) }
+		return
+	}
+	f.Kind, f.States, f.OnRecord = KindAggregate, []State{agg.state()}, agg.step
 }
 
 func keep(f func(*Ctx, Record) (bool, error)) func(*Ctx, Record) error {
@@ -167,6 +192,9 @@ func (f *Function) describe(b []byte) []byte {
 	b = appendString(append(b, `,"kind":`...), string(f.Kind))
 	if f.Keyed {
 		b = append(b, `,"keyed":true`...)
+	}
+	if f.Aggregate != nil && f.Aggregate.retracts() {
+		b = append(b, `,"retracts":true`...)
 	}
 	b = describeFields(b, "input", f.Input)
 	b = describeFields(b, "output", f.Output)
