@@ -49,6 +49,9 @@ func Mutate(dir string, rng *rand.Rand) (Mutation, error) {
 	newest := manifests[len(manifests)-1]
 	// Weighted so that a byte of each kind of file is hit often.
 	targets := [][]string{objects, manifests, {newest}, {filepath.Join(dir, "HEAD"), filepath.Join(dir, "FORMAT")}}
+	if registry := filepath.Join(dir, "REGISTRY"); exists(registry) {
+		targets = append(targets, []string{registry})
+	}
 	group := targets[rng.IntN(len(targets))]
 	if len(group) == 0 {
 		group = manifests
@@ -93,6 +96,9 @@ func Check(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, info := range infos {
+		if info.Err != nil {
+			return info.Err
+		}
 		if err := s.Verify(ctx, info.ID, true); err != nil {
 			return err
 		}
@@ -127,6 +133,11 @@ func files(dir string) (objects, manifests []string, err error) {
 	}
 	slices.Sort(objects)
 	return slices.Compact(objects), manifests, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // replace puts other contents under a name without touching other links to the file.

@@ -15,11 +15,12 @@ import (
 	"github.com/millrace-io/millrace/state"
 )
 
-var mutations = flag.Int("mutations", 600, "damages done to a store in TestT7EveryDamageIsSeenAndNamed")
+var mutations = flag.Int("mutations", 600, "damages done to a store in TestT7EveryDamageIsSeenAndNamed; half as many to mirrors, a third to archives, in clear and sealed each")
 
 var ctx = context.Background()
 
-// realStore is a store with three checkpoints of shared and own objects, a pipeline and a module.
+// realStore is a store with three snapshots of shared and own objects, a pipeline and a module: a checkpoint, a
+// savepoint and a tagged checkpoint.
 func realStore(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "store")
 	s, err := snapstore.Open(dir, snapstore.Options{})
@@ -52,9 +53,16 @@ func realStore(t *testing.T) string {
 			States: []state.StateSnapshot{{Name: "n", Kind: "value", Runs: runs}}}})
 		m.Pipeline = pipeline
 		m.Modules = []checkpoint.ModuleRef{{Operator: "op", Digest: module, Size: moduleSize}}
+		if id == 2 {
+			m.Kind = checkpoint.KindSavepoint
+		}
+		m.Parent = id - 1
 		if err := s.WriteManifest(ctx, m); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := s.Tag(3, "tagged", false); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

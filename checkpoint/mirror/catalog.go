@@ -20,6 +20,8 @@ import (
 // name, and what it names is there, since objects come before it and are removed after it.
 type Catalog struct {
 	Format     int        `json:"format"`
+	Tenant     string     `json:"tenant"`
+	Job        string     `json:"job"`
 	Generation uint64     `json:"generation"` // from 1
 	Previous   string     `json:"previous"`   // SHA-256 of the file of the generation before; empty in 1
 	Nonce      string     `json:"nonce"`      // of the writing call
@@ -95,13 +97,14 @@ func (c *Catalog) encode(signer checkpoint.Signer) ([]byte, error) {
 	return append(fmt.Appendf(nil, "%s sha256=%x", catalogMagic, sha256.Sum256(rest)), rest...), nil
 }
 
-func decodeCatalog(data []byte, generation uint64, verifier checkpoint.Verifier) (*Catalog, error) {
+// decodeCatalog opens a file that has to be what want says: tenant, job, generation.
+func decodeCatalog(data []byte, want Catalog, verifier checkpoint.Verifier) (*Catalog, error) {
 	start := len(catalogMagic + " sha256=")
 	if len(data) < start+2*sha256.Size || string(data[:len(catalogMagic)]) != catalogMagic {
 		return nil, fmt.Errorf("it does not begin with %q", catalogMagic)
 	}
 	rest := data[start+2*sha256.Size:]
-	if want := fmt.Sprintf("%s sha256=%x", catalogMagic, sha256.Sum256(rest)); want != string(data[:start+2*sha256.Size]) {
+	if line := fmt.Sprintf("%s sha256=%x", catalogMagic, sha256.Sum256(rest)); line != string(data[:start+2*sha256.Size]) {
 		return nil, errors.New("it does not fit its own checksum")
 	}
 	head, body, _ := bytes.Cut(rest, []byte{'\n'})
@@ -123,8 +126,9 @@ func decodeCatalog(data []byte, generation uint64, verifier checkpoint.Verifier)
 	if c.Format != catalogFormat {
 		return nil, fmt.Errorf("format %d, this build reads %d", c.Format, catalogFormat)
 	}
-	if c.Generation != generation {
-		return nil, fmt.Errorf("it is generation %d", c.Generation)
+	if c.Tenant != want.Tenant || c.Job != want.Job || c.Generation != want.Generation {
+		return nil, fmt.Errorf("it is generation %d of tenant %q, job %q, expected %d of %q, %q", c.Generation, c.Tenant, c.Job,
+			want.Generation, want.Tenant, want.Job)
 	}
 	return c, nil
 }

@@ -164,7 +164,7 @@ func (f *faults) RoundTrip(r *http.Request) (*http.Response, error) {
 	case !strike:
 	case kind == "storm":
 		f.fired++
-		f.storm = f.rng.IntN(12)
+		f.storm = f.rng.IntN(8)
 		return answer(r, http.StatusServiceUnavailable), nil
 	case kind == "stall":
 		f.fired++
@@ -340,6 +340,11 @@ func work(m *Mirror, w *world, id checkpoint.ID, rng *rand.Rand) (err error) {
 	}
 	if rng.IntN(3) == 0 {
 		if _, err := m.Retain(ctx, 3); err != nil {
+			return err
+		}
+	}
+	if id > 40 { // only a few savepoints are kept
+		if err := m.Delete(ctx, id-40); err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,8 @@ const epochGenerations = 256
 // catalogs is the log of a mirror's catalog.
 type catalogs struct {
 	store    objectstore.Store
+	tenant   string
+	job      string
 	signer   checkpoint.Signer
 	verifier checkpoint.Verifier
 	nonce    func() (string, error)
@@ -40,8 +42,10 @@ func (l *catalogs) read(ctx context.Context) (c *Catalog, file []byte, err error
 		if g, err = l.find(ctx); err != nil {
 			return nil, nil, err
 		}
+		// The one before it is there too: so that the chain is checked from it on.
+		g = max(g, 1) - 1
 	}
-	c = &Catalog{Format: catalogFormat}
+	c = &Catalog{Format: catalogFormat, Tenant: l.tenant, Job: l.job}
 	if g > 0 {
 		if c, file, err = l.get(ctx, g); err != nil {
 			if errors.Is(err, objectstore.ErrNotFound) { // so old that it was trimmed, or lost
@@ -150,7 +154,7 @@ func (l *catalogs) get(ctx context.Context, g uint64) (*Catalog, []byte, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := decodeCatalog(data, g, l.verifier)
+	c, err := decodeCatalog(data, Catalog{Tenant: l.tenant, Job: l.job, Generation: g}, l.verifier)
 	if err == nil {
 		err = c.chain()
 	}

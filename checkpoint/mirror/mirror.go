@@ -88,7 +88,7 @@ func New(o Options) *Mirror {
 		o.Crash = func(string) {}
 	}
 	m := &Mirror{o: o, indexes: map[string]*index{}}
-	m.log = &catalogs{store: o.Store, signer: o.Signer, verifier: o.Verifier, nonce: m.newID}
+	m.log = &catalogs{store: o.Store, tenant: o.Tenant, job: o.Job, signer: o.Signer, verifier: o.Verifier, nonce: m.newID}
 	return m
 }
 
