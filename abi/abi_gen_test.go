@@ -53,6 +53,7 @@ func TestConstantsAreThoseOfTheMachineSource(t *testing.T) {
 		{"KindProcessingTimers", int64(KindProcessingTimers), 2},
 		{"KindSteps", int64(KindSteps), 3},
 		{"KindWindows", int64(KindWindows), 4},
+		{"KindWatermarks", int64(KindWatermarks), 8},
 		{"StepAdd", int64(StepAdd), 0},
 		{"StepRetract", int64(StepRetract), 1},
 		{"StepMerge", int64(StepMerge), 2},

@@ -5,7 +5,7 @@ package abi
 // does each table in it. The guest may change value cells in place and nothing else that the host
 // reads back.
 //
-//	0  u32 kind        KindRecords, KindEventTimers, KindProcessingTimers, KindSteps or KindWindows
+//	0  u32 kind        KindRecords, KindEventTimers, KindProcessingTimers, KindSteps, KindWindows or KindWatermarks
 //	4  u32 n           number of records (or timers)
 //	8  u32 offsets     table u32[n]: each frame's offset
 //	12 u32 keys        table u32[n]: each record's key index; 0 = the stream is not keyed
@@ -37,6 +37,10 @@ package abi
 // In a block of windows a frame is a window that fires: key, time = its last instant, value = the window and its
 // elements: WindowHeader bytes, then WindowCount frames back to back, without keys. Where the window has
 // aggregates there is one element, whose value is their row.
+//
+// In a block for a watermark function a frame is a record of a source. The block has no keys, marks or watermark.
+// Of each record the function writes no frame, or one: its time is the watermark of the record's split from behind
+// the record on, the rest of it does not count.
 const (
 	BlockKind       = 0
 	BlockN          = 4
@@ -64,6 +68,7 @@ const (
 	KindProcessingTimers = 2
 	KindSteps            = 3
 	KindWindows          = 4
+	KindWatermarks       = 8 // 5 to 7 are free
 )
 
 // Steps of an aggregate.

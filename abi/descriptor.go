@@ -17,6 +17,8 @@ const (
 	FunctionAggregate FunctionKind = "aggregate"
 	// FunctionWindow is called when a window fires, with its elements or the row of its aggregates.
 	FunctionWindow FunctionKind = "window"
+	// FunctionWatermark says behind which records of a source the watermark goes on: no keys, states, timers, outputs.
+	FunctionWatermark FunctionKind = "watermark"
 )
 
 // Descriptor is what a module says of itself.

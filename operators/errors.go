@@ -30,8 +30,10 @@ const (
 // Kinds of dead letters that no guest is involved in.
 const (
 	KindMalformed = "malformed"
-	KindNullKey   = "null key"
-	KindFuture    = "future"
+	// KindPunctuation: the watermark function failed at it.
+	KindPunctuation = "watermark function"
+	KindNullKey     = "null key"
+	KindFuture      = "future"
 )
 
 // RecordError is a record's error under the policy stop.

@@ -99,7 +99,7 @@ type TimeSettings struct {
 	Source         string        `json:"source,omitempty"` // TimeFromField (""), TimeIngestion, TimeProcessing
 	Field          string        `json:"field"`
 	Unit           string        `json:"unit"`                 // ms (default), s, us, ns, or rfc3339; text and Parquet timestamps know theirs
-	Watermarks     string        `json:"watermarks,omitempty"` // WatermarksBounded (""), WatermarksMonotonic, WatermarksNone
+	Watermarks     string        `json:"watermarks,omitempty"` // WatermarksBounded (""), WatermarksMonotonic, WatermarksNone, WatermarksPunctuated
 	OutOfOrderness time.Duration `json:"out_of_orderness"`     // WatermarksBounded only
 	Quantum        time.Duration `json:"quantum"`              // default 100 ms
 	// Idle is how long a split gives nothing, though it is read to its present end, until the watermark
@@ -111,6 +111,8 @@ type TimeSettings struct {
 	OnFuture ErrorPolicy `json:"on_future,omitzero"`
 	// Align bounds how much event time a split may be ahead of the source's slowest one; 0: no bound.
 	Align time.Duration `json:"align,omitempty"`
+	// Punctuate is the function of WatermarksPunctuated; its faults are for the source's OnError.
+	Punctuate *GuestNode `json:"punctuate,omitempty"`
 }
 
 // Where the time of records comes from.
@@ -125,6 +127,8 @@ const (
 	WatermarksBounded   = ""          // OutOfOrderness behind the greatest time
 	WatermarksMonotonic = "monotonic" // a split's times never fall
 	WatermarksNone      = "none"      // only the end of input
+	// WatermarksPunctuated: a function of a module says it, record by record.
+	WatermarksPunctuated = "punctuated"
 )
 
 // FileSource reads files: each is one split.

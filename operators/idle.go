@@ -125,7 +125,7 @@ func (w *Watermarks) slowest() int64 {
 func (w *Watermarks) behind() int {
 	at := -1
 	for i := range w.splits {
-		if s := &w.splits[i]; !s.finished && (at < 0 || s.maxTime < w.splits[at].maxTime) {
+		if s := &w.splits[i]; !s.finished && !s.ended && (at < 0 || s.maxTime < w.splits[at].maxTime) {
 			at = i
 		}
 	}

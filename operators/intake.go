@@ -49,6 +49,8 @@ type Intake struct {
 	align   int64 // ms a split may be ahead of the slowest; 0: any
 	limit   int64 // greatest time up to which a split is read
 	warned  int64 // ms of the last warning of a time in the future
+
+	punct *punctuation // nil: no function decides the watermark
 }
 
 // NewIntake makes the intake of source node n. describe names positions for messages.
@@ -58,6 +60,9 @@ func NewIntake(n *Node, ctx *Context, describe func(abi.Position) string) *Intak
 	if t := s.Time; t != nil {
 		in.timed, in.restamp = t.Source != TimeProcessing, t.Source != TimeFromField
 		in.align = t.Align.Milliseconds()
+		if t.Watermarks == WatermarksPunctuated {
+			in.punct = &punctuation{}
+		}
 	}
 	in.keyed = s.Key != nil || s.NaturalKey
 	if p := DecodePlan(n); s.Format == "ndjson" || s.Format == "lines" {
@@ -104,13 +109,19 @@ func (in *Intake) settle() {
 }
 
 // End ends a poll that filled b: the task calls it, before it adds the mark of the end of input.
-func (in *Intake) End(b *abi.Batch) {
+func (in *Intake) End(b *abi.Batch) error {
+	if in.punct != nil {
+		if err := in.punctuate(b); err != nil {
+			return err
+		}
+	}
 	if w, ok := in.wm.Tick(); ok {
 		b.Mark(w)
 	}
 	if in.align > 0 {
 		in.report()
 	}
+	return nil
 }
 
 // report tells the other tasks how far this one is and takes from them how far its splits may go.
@@ -142,14 +153,22 @@ func (in *Intake) Behind() (split int, ok bool) {
 // CaughtUp says that a split was looked at in this poll and has no further record at present, nor a part
 // of one.
 func (in *Intake) CaughtUp(b *abi.Batch, split int) {
-	w, moved, became := in.wm.CaughtUp(split)
-	if moved && in.timed {
+	if in.punct != nil {
+		in.punct.events = append(in.punct.events, passed{what: passedLook, split: split, record: -1})
+		return
+	}
+	if w, moved := in.caughtUp(split); moved && in.timed {
 		b.Mark(w)
 	}
+}
+
+func (in *Intake) caughtUp(split int) (mark int64, moved bool) {
+	mark, moved, became := in.wm.CaughtUp(split)
 	if became {
 		in.ctx.Log.Info("split is idle: the watermark does without it", "source", in.node.ID, "task", in.ctx.Task, "split", split,
 			"after", in.node.Source.Time.Idle, "watermark", in.wm.current)
 	}
+	return mark, moved
 }
 
 // Idle says that the task has no split that counts for the watermark at present, though it is not at its end.
@@ -197,6 +216,14 @@ func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, er
 		if in.keyed {
 			b.Hash = append(b.Hash, in.ctx.Hasher.Hash(r.Key))
 		}
+	}
+	if in.punct != nil {
+		e := passed{what: passedRecord, split: split, record: -1, time: at}
+		if kept {
+			e.record = b.Len() - 1
+		}
+		in.punct.events = append(in.punct.events, e)
+		return nil
 	}
 	if in.timed {
 		if w, ok := in.wm.Observe(split, at); ok {
@@ -258,6 +285,11 @@ func (in *Intake) apply(policy, operator, kind string, r *abi.Record, cause erro
 
 // Finish takes a split that has ended out of the watermark.
 func (in *Intake) Finish(b *abi.Batch, split int) {
+	if in.punct != nil {
+		in.wm.splits[split].ended = true
+		in.punct.events = append(in.punct.events, passed{what: passedEnd, split: split, record: -1})
+		return
+	}
 	if w, ok := in.wm.Finish(split); ok && in.timed {
 		b.Mark(w)
 	}
@@ -279,8 +311,12 @@ func (in *Intake) Counters() map[string]int64 {
 		return nil
 	}
 	late, delay := in.wm.Late()
-	return map[string]int64{"skipped": in.skipped, "dead letters": in.letters, CounterLate: late, CounterDelay: delay, CounterFuture: in.wm.future,
+	all := map[string]int64{"skipped": in.skipped, "dead letters": in.letters, CounterLate: late, CounterDelay: delay, CounterFuture: in.wm.future,
 		CounterTimeless: in.timeless}
+	if in.punct != nil {
+		all[CounterIgnored] = in.wm.ignored
+	}
+	return all
 }
 
 // Names of counters that a source with event time has.
@@ -289,4 +325,6 @@ const (
 	CounterDelay    = "delay_wanted_ms"
 	CounterFuture   = "future"
 	CounterTimeless = "without time" // treated by on_error
+	// CounterIgnored counts watermarks of a function that went back or were beyond max_future_skew.
+	CounterIgnored = "watermarks ignored"
 )

@@ -52,6 +52,8 @@ type Context struct {
 	Group *SourceGroup
 	// Skips are records that an earlier attempt could not do and could not undo: the error policy gets them.
 	Skips []Skip
+	// Punctuator makes what runs the source's watermark function; nil: it has none.
+	Punctuator func(*Context) (Punctuator, error)
 	// Describe names a source position for people; never nil.
 	Describe func(p abi.Position) string
 	// Crash is a named crash point hook: a no-op unless built with the crash tag.

@@ -32,6 +32,7 @@ type Watermarks struct {
 	quantum int64
 	silent  bool // no marks
 	byClock bool // the clock moves the watermark, not the data
+	told    bool // a function does, see Punctuate
 	splits  []splitMark
 	current int64
 	settled bool
@@ -43,6 +44,7 @@ type Watermarks struct {
 	skew     int64 // ms; 0: none
 	horizon  int64 // greatest time that is believed
 	future   int64 // records beyond it
+	ignored  int64 // watermarks that a function gave in vain
 	nextEdge int64 // byClock: when the watermark moves next
 }
 
@@ -53,6 +55,7 @@ type splitMark struct {
 	mark     int64
 	ahead    uint64 // restored: how far the watermark was ahead of mark
 	finished bool
+	ended    bool // to be finished at the end of this poll
 	odd      bool // idle, or not beyond the watermark since it was
 	quiet    quiet
 }
@@ -70,6 +73,7 @@ func NewWatermarks(t *TimeSettings) *Watermarks {
 		w.delay = t.OutOfOrderness.Milliseconds()
 	}
 	w.byClock = t.Source == TimeIngestion
+	w.told = t.Watermarks == WatermarksPunctuated
 	w.silent = w.byClock || t.Source == TimeProcessing || t.Watermarks == WatermarksNone
 	w.nextEdge = abi.NoTime
 	w.idle, w.skew = t.Idle.Milliseconds(), t.MaxFutureSkew.Milliseconds()
@@ -127,7 +131,7 @@ func (w *Watermarks) Observe(split int, ms int64) (int64, bool) {
 	if s.maxTime < s.nextEdge && s.ordinal%markEvery != 0 {
 		return 0, false
 	}
-	if w.silent || s.maxTime == abi.NoTime {
+	if w.silent || w.told || s.maxTime == abi.NoTime {
 		return 0, false
 	}
 	s.nextEdge = w.edgeAfter(s.maxTime)

@@ -186,6 +186,9 @@ func (t *Task) Run(ctx context.Context) {
 			}
 		}
 	}
+	if e := t.intake.Close(); e != nil && err == nil && ctx.Err() == nil {
+		err = e
+	}
 	if t.cfg.Source != nil {
 		if e := t.cfg.Source.Close(); e != nil && err == nil && ctx.Err() == nil {
 			err = e
@@ -437,7 +440,9 @@ func (t *Task) poll() (worked bool, err error) {
 		return false, &SourceError{Source: t.cfg.ID.Vertex, Err: err}
 	}
 	if t.intake != nil {
-		t.intake.End(b)
+		if err := t.intake.End(b); err != nil {
+			return false, &SourceError{Source: t.cfg.ID.Vertex, Err: err}
+		}
 	}
 	if st == operators.PollEnd && t.over() {
 		b.Mark(abi.MaxWatermark)

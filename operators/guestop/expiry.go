@@ -1,8 +1,6 @@
 package guestop
 
 import (
-	"math"
-
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/ttl"
@@ -159,13 +157,13 @@ func (x *expiry) at(o *Op, record int) {
 	x.k.At(ttl.Moment{Event: m.now, Stamp: m.stamp, Processing: o.now})
 }
 
-// settle makes the stamps of the block's keys those that the records done leave: what failed renews nothing.
+// settle makes the stamps of the block's keys those of the last record done: what failed renews nothing.
 func (x *expiry) settle(o *Op, consumed int) {
 	if x == nil || !x.cuts {
 		return
 	}
 	for j := range x.stamps {
-		x.stamps[j] = math.MinInt64
+		x.stamps[j] = ttl.Untouched
 	}
 	failed := o.env.failures
 	for i, m := range x.moments[:consumed] {
@@ -173,8 +171,7 @@ func (x *expiry) settle(o *Op, consumed int) {
 			failed = failed[1:]
 			continue
 		}
-		j := o.blk.keyIdx[i]
-		x.stamps[j] = max(x.stamps[j], m.stamp)
+		x.stamps[o.blk.keyIdx[i]] = m.stamp
 	}
 }
 

@@ -81,6 +81,7 @@ const (
 	kindProcessingTimers uint32 = 2 // processing-time timers that are due
 	kindSteps            uint32 = 3 // steps of an aggregate
 	kindWindows          uint32 = 4 // windows that fire
+	kindWatermarks       uint32 = 8 // records of a source, for a watermark function
 )
 
 // Steps of an aggregate, in FrameOutput of a frame of KindSteps.

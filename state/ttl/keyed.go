@@ -128,7 +128,7 @@ func (k *Keyed) wrap(i int, d state.Descriptor) error {
 		k.wraps[i].value = &value{Value: k.Keyed.Value(i), k: k, policy: p, max: limit, stride: abi.CellStride(limit + StampBytes)}
 		return nil
 	}
-	k.wraps[i].ordered = &ordered{Ordered: k.Keyed.Ordered(i), k: k, policy: p}
+	k.wraps[i].ordered = &ordered{Ordered: k.Keyed.Ordered(i), k: k, policy: p, list: d.Kind == abi.StateList}
 	return nil
 }
 

@@ -6,9 +6,14 @@ import "github.com/millrace-io/millrace/state"
 type ordered struct {
 	state.Ordered
 	policy
-	k   *Keyed
-	buf []byte
+	k    *Keyed
+	list bool
+	buf  []byte
 }
+
+// outlives says that an entry must not expire before others of its key that are as old: the number of a
+// list's next element, the only one-byte user key a list has. Its stamp never goes back.
+func (o *ordered) outlives(ukey []byte) bool { return o.list && len(ukey) == 1 }
 
 // Get implements state.Ordered.
 func (o *ordered) Get(key state.Key, ukey []byte) ([]byte, bool, error) {
@@ -44,7 +49,7 @@ func (o *ordered) Put(key state.Key, ukey, v []byte) error {
 		if err := o.k.arm(&o.policy, key, stamp); err != nil {
 			return err
 		}
-	case old > stamp:
+	case old > stamp && o.outlives(ukey):
 		_ = appendStamped(o.buf[:0], old, nil) // in place
 	}
 	return o.Ordered.Put(key, ukey, o.buf)
@@ -53,7 +58,7 @@ func (o *ordered) Put(key state.Key, ukey, v []byte) error {
 func (o *ordered) renew(key state.Key, ukey []byte) (was []byte, renewed bool, err error) {
 	now, stamp := o.k.moment(&o.policy)
 	old, v, ok, err := o.live(key, ukey, now)
-	if err != nil || !ok || old >= stamp {
+	if err != nil || !ok || old == stamp || old > stamp && o.outlives(ukey) {
 		return nil, false, err
 	}
 	n := StampBytes + len(v)

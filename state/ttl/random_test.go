@@ -66,16 +66,13 @@ func (m *model) get(p place, mo ttl.Moment) (entry, bool) {
 
 func (m *model) put(p place, v string, mo ttl.Moment) {
 	_, stamp := m.clock(p.st, mo)
-	if old, ok := m.get(p, mo); ok {
-		stamp = max(stamp, old.stamp)
-	}
 	m.at[p] = entry{v, stamp}
 }
 
 func (m *model) renew(p place, mo ttl.Moment) {
 	if e, ok := m.get(p, mo); ok && m.ds[p.st].TTL.OnRead {
 		_, stamp := m.clock(p.st, mo)
-		m.at[p] = entry{e.v, max(stamp, e.stamp)}
+		m.at[p] = entry{e.v, stamp}
 	}
 }
 

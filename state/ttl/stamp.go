@@ -3,9 +3,8 @@
 // hidden is removed later, by a calendar and without being read. States without a TTL are handed through.
 //
 // A stamp is the time of the record that last wrote the entry (or read it, where reading renews), but not
-// less than the watermark at it, and it never goes back: a late or out-of-order write does not make an
-// entry older. In processing time it is the clock's at the call. At now an entry has expired when
-// now >= stamp + TTL. An entry written before there was any watermark by a record without time has no
+// less than the watermark at it. In processing time it is the clock's at the call. At now an entry has
+// expired when now >= stamp + TTL. An entry written before there was any watermark by a record without time has no
 // stamp yet: it ages from the first watermark on.
 package ttl
 
@@ -20,6 +19,10 @@ import (
 
 // StampBytes is what a stamp adds to an entry.
 const StampBytes = 8
+
+// Untouched stands in the stamps of Keyed.Batch for a key that nothing happened to: StoreCells does not renew
+// its value.
+const Untouched = math.MaxInt64
 
 // noStamp is the stamp of what ages from the first watermark on.
 const noStamp = abi.MinWatermark

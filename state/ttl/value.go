@@ -48,17 +48,12 @@ func (v *value) Store(p state.Pos, key state.Key, val []byte) error {
 	}
 	now, stamp := v.k.moment(&v.policy)
 	v.buf = appendStamped(v.buf[:0], stamp, val) // first: val may be borrowed
-	old, _, was, err := v.live(p, key, now)
+	_, _, was, err := v.live(p, key, now)
+	if err == nil && !was {
+		err = v.k.arm(&v.policy, key, stamp)
+	}
 	if err != nil {
 		return err
-	}
-	switch {
-	case !was:
-		if err := v.k.arm(&v.policy, key, stamp); err != nil {
-			return err
-		}
-	case old > stamp:
-		_ = appendStamped(v.buf[:0], old, nil) // in place
 	}
 	return v.Value.Store(p, key, v.buf)
 }
@@ -66,7 +61,7 @@ func (v *value) Store(p state.Pos, key state.Key, val []byte) error {
 func (v *value) renew(key state.Key) (was []byte, renewed bool, err error) {
 	now, stamp := v.k.moment(&v.policy)
 	old, val, ok, err := v.live(state.NoPos, key, now)
-	if err != nil || !ok || old >= stamp {
+	if err != nil || !ok || old == stamp {
 		return nil, false, err
 	}
 	n := StampBytes + len(val)
@@ -150,16 +145,16 @@ func (v *value) merge(key state.Key, out, in []byte, i int) (changed bool, err e
 		val := out[abi.CellHeader : abi.CellHeader+int(uint32(head))]
 		binary.LittleEndian.PutUint64(in, uint64(StampBytes+len(val))|(abi.CellChanged|abi.CellPresent)<<32)
 		copy(in[abi.CellHeader+StampBytes:], val)
-	case live && v.OnRead && stamp > old:
+	case live && v.OnRead && stamp != old && stamp != Untouched:
 		in[4] |= abi.CellChanged
 	default:
 		in[4] &^= abi.CellChanged
 		return false, nil
 	}
-	if live {
-		stamp = max(stamp, old)
-	} else if err := v.k.arm(&v.policy, key, stamp); err != nil {
-		return false, err
+	if !live {
+		if err := v.k.arm(&v.policy, key, stamp); err != nil {
+			return false, err
+		}
 	}
 	binary.LittleEndian.PutUint64(in[abi.CellHeader:], uint64(stamp))
 	return true, nil

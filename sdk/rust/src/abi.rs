@@ -108,6 +108,8 @@ pub const KIND_PROCESSING_TIMERS: u32 = 2;
 pub const KIND_STEPS: u32 = 3;
 /// windows that fire
 pub const KIND_WINDOWS: u32 = 4;
+/// records of a source, for a watermark function
+pub const KIND_WATERMARKS: u32 = 8;
 
 // Steps of an aggregate, in FrameOutput of a frame of KindSteps.
 /// the record comes in
