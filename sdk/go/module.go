@@ -21,6 +21,8 @@ const (
 	KindAggregate Kind = "aggregate"
 	// KindWindow is called when a window fires: see Function.OnWindow, which sets it.
 	KindWindow Kind = "window"
+	// KindWatermark says the watermark of a source: see Function.Watermark, which sets it.
+	KindWatermark Kind = "watermark"
 )
 
 // Type is the type of a column of a typed row.
@@ -67,7 +69,7 @@ type Output struct {
 // NewOutput makes a side output of that name.
 func NewOutput(name string) *Output { return &Output{name: name} }
 
-// Function is one function of a module. Exactly one of OnRecord, Keep, Aggregate and OnWindow is set.
+// Function is one function of a module. Exactly one of OnRecord, Keep, Aggregate, OnWindow and Watermark is set.
 type Function struct {
 	Name        string
 	Kind        Kind
@@ -75,7 +77,7 @@ type Function struct {
 	Input       []Field   // typed row wanted; empty: raw bytes
 	Output      []Field   // typed row given on the main output; empty: raw bytes
 	SideOutputs []*Output //
-	States      []State   // at most 64 prefetched ones
+	States      []State   // at most 64 prefetched ones; Expiring gives one a TTL
 	Timers      []Domain  // clocks it sets timers on
 
 	OnRecord func(ctx *Ctx, rec Record) error
@@ -84,6 +86,10 @@ type Function struct {
 
 	Aggregate Aggregate                      // of a window; not keyed, no side outputs, states or timers
 	OnWindow  func(ctx *Ctx, w Window) error // not keyed, no states or timers
+
+	// Watermark says, if ok, that no record of rec's split with an event time of at most ms comes behind rec. It
+	// must follow from rec alone. Only Input besides.
+	Watermark func(ctx *Ctx, rec Record) (ms int64, ok bool, err error)
 }
 
 // Module is what a program offers.
@@ -109,6 +115,7 @@ func (m *Module) bind() {
 	for i := range m.Functions {
 		f := &m.Functions[i]
 		f.ofWindow()
+		f.ofSource()
 		if f.Keep != nil && f.OnRecord == nil {
 			f.OnRecord = keep(f.Keep)
 		} else if f.OnRecord == nil || f.Keep != nil {
@@ -215,7 +222,7 @@ func (f *Function) describe(b []byte) []byte {
 		if maxBytes > 0 {
 			b = strconv.AppendInt(append(b, `,"max_bytes":`...), int64(maxBytes), 10)
 		}
-		b = append(b, '}')
+		b = append(describeTTL(b, s), '}')
 	}
 	b = closeList(b, len(f.States))
 	for i, d := range f.Timers {

@@ -72,7 +72,10 @@ impl Ctx {
         self.offsets = block.add(self.word(abi::BLOCK_OFFSETS) as usize);
         let keys = self.word(abi::BLOCK_KEYS) as usize;
         self.keys = if keys == 0 { core::ptr::null() } else { block.add(keys) };
-        self.kind = self.word(abi::BLOCK_KIND);
+        self.kind = match self.word(abi::BLOCK_KIND) {
+            abi::KIND_WATERMARKS => abi::KIND_RECORDS, // they are records, of a source
+            kind => kind,
+        };
         self.at = out.add(abi::OUT_HEADER);
         self.end = out.add(cap.max(abi::OUT_HEADER));
         self.out = self.at;

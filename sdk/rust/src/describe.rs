@@ -1,6 +1,7 @@
 //! The descriptor as JSON, made at compile time.
 
 use crate::module::{FieldDesc, FunctionDesc, StateKind};
+use crate::ttl::Ttl;
 
 const CAPACITY: usize = 16 << 10;
 
@@ -55,7 +56,7 @@ impl Json {
         self
     }
 
-    const fn number(self, n: usize) -> Json {
+    const fn number(self, n: u64) -> Json {
         let mut json = if n >= 10 { self.number(n / 10) } else { self };
         json.bytes[json.len] = b'0' + (n % 10) as u8;
         json.len += 1;
@@ -89,6 +90,21 @@ impl Json {
         json.text("]")
     }
 
+    const fn ttl(self, ttl: Option<Ttl>) -> Json {
+        let ttl = match ttl {
+            Some(t) => t,
+            None => return self,
+        };
+        let mut json = self.text(",\"ttl\":{\"ms\":").number(ttl.ms);
+        if ttl.processing {
+            json = json.text(",\"domain\":\"processing\"");
+        }
+        if ttl.on_read {
+            json = json.text(",\"refresh\":\"read\"");
+        }
+        json.text("}")
+    }
+
     const fn function(self, f: &FunctionDesc) -> Json {
         assert!(
             same(f.kind, "map")
@@ -96,8 +112,9 @@ impl Json {
                 || same(f.kind, "filter")
                 || same(f.kind, "process")
                 || same(f.kind, "aggregate")
-                || same(f.kind, "window"),
-            "a function is a map, flat_map, filter, process, aggregate or window"
+                || same(f.kind, "window")
+                || same(f.kind, "watermark"),
+            "a function is a map, flat_map, filter, process, aggregate, window or watermark"
         );
         let mut json = self.text("{\"name\":").string(f.name).text(",\"kind\":").string(f.kind);
         if f.keyed {
@@ -119,8 +136,9 @@ impl Json {
                 };
                 json = json.comma(i).text("{\"name\":").string(s.name).text(",\"kind\":").string(kind);
                 if s.max_bytes > 0 {
-                    json = json.text(",\"max_bytes\":").number(s.max_bytes);
+                    json = json.text(",\"max_bytes\":").number(s.max_bytes as u64);
                 }
+                json = json.ttl(s.ttl);
                 json = json.text("}");
                 i += 1;
             }

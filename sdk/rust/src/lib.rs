@@ -58,6 +58,7 @@ mod panic;
 mod record;
 mod row;
 mod state;
+mod ttl;
 #[cfg(all(not(target_arch = "wasm32"), feature = "std"))]
 pub mod testing;
 
@@ -71,6 +72,7 @@ pub use module::{FieldDesc, Function, FunctionDesc, Module, Returns, StateDesc, 
 pub use record::{Domain, Headers, Op, Record, Timer};
 pub use row::{bitmap_bytes, fixed_bytes, FieldType, Row, RowWriter};
 pub use state::{List, Map, Value};
+pub use ttl::Ttl;
 
 /// A side output, from the function's `side_outputs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +83,7 @@ pub mod prelude {
     pub use crate::abi::{MAX_WATERMARK, NO_TIME};
     pub use crate::{
         bail, codec, Aggregate, Bounded, Ctx, Domain, Error, Level, List, Map, Op, Output, Record, Result, Timer,
-        Value, Window,
+        Ttl, Value, Window,
     };
 }
 

@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::host;
 use crate::record::{Domain, Record, Timer};
+use crate::ttl::Ttl;
 
 /// When less output space than this is left, the loop yields before the next record.
 pub const RESERVE: usize = 4 << 10;
@@ -29,6 +30,8 @@ pub struct StateDesc {
     pub kind: StateKind,
     /// most bytes of one value; 0: no declared bound
     pub max_bytes: usize,
+    /// how long what it holds lives; `None`: for ever
+    pub ttl: Option<Ttl>,
 }
 
 impl StateDesc {
@@ -86,7 +89,8 @@ pub struct Module {
 }
 
 /// What an `on_record` function may return: `()` or `Result<()>`; or `bool` or `Result<bool>` to say
-/// whether the record goes to the main output as it is.
+/// whether the record goes to the main output as it is. Of a `watermark` function: `Option<i64>`, the watermark
+/// from behind the record on.
 pub trait Returns {
     #[doc(hidden)]
     fn finish(self, ctx: &mut Ctx, rec: &Record<'_>) -> Result<()>;
@@ -110,6 +114,17 @@ impl Returns for bool {
     }
 }
 
+/// Of a `watermark` function: no record of the split with an event time at or before it comes behind this one.
+impl Returns for Option<i64> {
+    #[inline(always)]
+    fn finish(self, ctx: &mut Ctx, _: &Record<'_>) -> Result<()> {
+        match self {
+            Some(watermark) => ctx.emit().time(watermark).null(),
+            None => Ok(()),
+        }
+    }
+}
+
 impl<R: Returns> Returns for Result<R> {
     #[inline(always)]
     fn finish(self, ctx: &mut Ctx, rec: &Record<'_>) -> Result<()> {
@@ -129,7 +144,7 @@ pub unsafe fn process(module: &Module, ctx: &mut Ctx, block: *mut u8, out: *mut 
     let n = ctx.word(abi::BLOCK_N);
     let function = &module.functions[ctx.word(abi::BLOCK_FUNCTION) as usize];
     let consumed = match (ctx.word(abi::BLOCK_KIND), function.timers) {
-        (abi::KIND_RECORDS | abi::KIND_STEPS | abi::KIND_WINDOWS, _) => (function.records)(ctx, first, n),
+        (abi::KIND_RECORDS | abi::KIND_STEPS | abi::KIND_WINDOWS | abi::KIND_WATERMARKS, _) => (function.records)(ctx, first, n),
         (_, Some(timers)) => timers(ctx, first, n),
         (_, None) => panic!("a timer is due in {}, which has no on_timer", function.desc.name),
     };
@@ -214,7 +229,7 @@ pub fn alloc_buffer(size: usize) -> *mut u8 {
 ///         input: { origin: string, delay: int64 },
 ///         output: { origin: string },
 ///         side_outputs: [late],
-///         states: { total: Value<u64>, days: Map<i64, Day> },
+///         states: { total: Value<u64>, days: Map<i64, Day> = Ttl::hours(48) },
 ///         timers: [event, processing],
 ///     },
 ///     aggregate mean { of: Mean, input: { delay: int64 }, output: { mean: float64 } }, // Mean: Aggregate
@@ -295,6 +310,7 @@ macro_rules! __function {
                     name: "accumulator",
                     kind: $crate::StateKind::Value,
                     max_bytes: <$acc as $crate::Codec>::MAX_BYTES,
+                    ttl: None,
                 }],
                 timers: &[],
                 retracts: <$acc as $crate::Aggregate>::RETRACTS,
@@ -363,7 +379,7 @@ macro_rules! __function {
         $(, input: { $($in:ident : $in_type:ident),* $(,)? })?
         $(, output: { $($out:ident : $out_type:ident),* $(,)? })?
         $(, side_outputs: [$($side:ident),* $(,)?])?
-        $(, states: { $($state:ident : $state_type:ty),* $(,)? })?
+        $(, states: { $($state:ident : $state_type:ty $(= $ttl:expr)?),* $(,)? })?
         $(, timers: [$($timer:ident),* $(,)?])?
         $(,)?
     }) => {
@@ -409,6 +425,7 @@ macro_rules! __function {
                     name: stringify!($state),
                     kind: <$state_type>::KIND,
                     max_bytes: <$state_type>::MAX_BYTES,
+                    ttl: $crate::__ttl!($($ttl)?),
                 }),*)?],
                 timers: &[$($(stringify!($timer)),*)?],
                 retracts: false,
@@ -462,6 +479,17 @@ macro_rules! __keyed {
     };
     (keyed) => {
         true
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __ttl {
+    () => {
+        None
+    };
+    ($ttl:expr) => {
+        Some($ttl)
     };
 }
 

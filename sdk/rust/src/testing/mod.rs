@@ -174,6 +174,21 @@ impl Harness {
         self.call(abi::KIND_RECORDS, &records);
     }
 
+    /// Hands records to a `watermark` function in one call, and gives what it says behind each. A record at
+    /// which it fails is among the failures.
+    pub fn watermarks(&mut self, records: &[Input]) -> Vec<Option<i64>> {
+        let mut records = records.to_vec();
+        for (i, r) in records.iter_mut().enumerate() {
+            r.offset = i as u64;
+        }
+        self.call(abi::KIND_WATERMARKS, &records);
+        let mut said = alloc::vec![None; records.len()];
+        for o in self.outputs() {
+            said[o.record.offset as usize] = Some(o.record.time);
+        }
+        said
+    }
+
     /// Moves the watermark and fires what is due, in rounds of at most one timer per key, by time and
     /// key, until nothing at or before it is left.
     pub fn watermark(&mut self, w: i64) {
