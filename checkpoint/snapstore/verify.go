@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/millrace-io/millrace/checkpoint"
 )
@@ -11,14 +12,40 @@ import (
 // maxDamages is how many damages Verify lists.
 const maxDamages = 16
 
-// Verify checks a complete checkpoint: its manifest, and that each object is there with the right size
-// and, if deep, the right SHA-256. It joins a *DamageError for each of the first 16 files that are wrong.
+// Verify checks a complete snapshot: its manifest, with its signature if the store has a verifier, and that each
+// object is there with the right size and, if deep, the right SHA-256, and that the snapshot before it, while
+// that is there, is the one that it was made after. It joins a *DamageError for each of the first 16 files that
+// are wrong.
 func (s *Store) Verify(ctx context.Context, id checkpoint.ID, deep bool) error {
 	m, err := s.Load(id)
 	if err != nil {
 		return err
 	}
-	return s.verify(ctx, m, deep)
+	if err := s.verify(ctx, m, deep); err != nil || !deep {
+		return err
+	}
+	return s.verifyParent(m)
+}
+
+// verifyParent compares the manifest of m's parent with what m says of it.
+func (s *Store) verifyParent(m *checkpoint.Manifest) error {
+	if m.ParentSHA == "" {
+		return nil
+	}
+	path := s.manifestPath(m.Parent)
+	file, err := s.readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it expired
+	}
+	if err == nil {
+		if got := sha256Hex(file); got != m.ParentSHA {
+			err = fmt.Errorf("its SHA-256 is %s, snapshot %d was made after one with %s", got, m.ID, m.ParentSHA)
+		}
+	}
+	if err != nil {
+		return &DamageError{Checkpoint: m.Parent, Path: path, Problem: err}
+	}
+	return nil
 }
 
 func (s *Store) verify(ctx context.Context, m *checkpoint.Manifest, deep bool) error {
