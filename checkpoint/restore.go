@@ -163,6 +163,9 @@ func (r *Restore) compareModules(now []ModuleRef, renamed func(string) string) {
 // Operator is what all tasks of an operator left, in task order, of whatever parallelism. Empty: it is new.
 func (r *Restore) Operator(id string) []OperatorSnapshot { return r.operators[id] }
 
+// Replace puts other snapshots in place of an operator's, as after rewriting its state.
+func (r *Restore) Replace(id string, snaps []OperatorSnapshot) { r.operators[id] = snaps }
+
 // Finished says that every task of a vertex had ended.
 func (r *Restore) Finished(vertex string) bool {
 	tasks := r.vertices[vertex]

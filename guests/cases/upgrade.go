@@ -14,6 +14,7 @@ const (
 	UpgradeCounts = 'c'
 	UpgradeTraps  = 't' // at every record after the first number of an instance
 	UpgradeFails  = 'f' // every record whose n is a multiple of number
+	UpgradeStays  = 'k' // can't migrate the state of key k<number>
 )
 
 // Upgrade is a version of the upgrade case: its tag (at most 8 bytes) is in every output. All versions are

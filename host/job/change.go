@@ -21,11 +21,12 @@ type Change struct {
 
 // changeRequest is a change on its way to the job.
 type changeRequest struct {
-	change  *Change
-	what    string
-	gone    []string // sinks that the new pipeline does not have: what they staged is published by then
-	inForce bool     // the attempt that runs, or failed to, is the changed one
-	done    chan answer
+	change   *Change
+	what     string
+	migrated []Migration // as tried on the checkpoint before
+	gone     []string    // sinks that the new pipeline does not have: what they staged is published by then
+	inForce  bool        // the attempt that runs, or failed to, is the changed one
+	done     chan answer
 }
 
 // Change makes a last checkpoint of the running pipeline, ends its tasks and starts those of another from it,
@@ -64,7 +65,7 @@ func (j *Job) Change(ctx context.Context, c Change) (checkpoint.ID, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := j.checkChange(ctx, id, &c.Revision, r.gone); err != nil {
+		if r.migrated, err = j.checkChange(ctx, id, &c.Revision, r.gone); err != nil {
 			return 0, err
 		}
 	} else {
@@ -84,17 +85,20 @@ func (j *Job) Change(ctx context.Context, c Change) (checkpoint.ID, error) {
 	return got.id, got.err
 }
 
-// checkChange refuses what a start from checkpoint id would.
-func (j *Job) checkChange(ctx context.Context, id checkpoint.ID, v *Revision, gone []string) error {
+// checkChange refuses what a start from checkpoint id would, migrations included, which are only tried.
+func (j *Job) checkChange(ctx context.Context, id checkpoint.ID, v *Revision, gone []string) ([]Migration, error) {
 	m, err := j.store.Load(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r, err := checkpoint.PlanRestore(m, j.target(v.Graph, append(slices.Clone(v.Drop), gone...), v.Renamed, v.refs()))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return j.fits(ctx, m, r, v.Graph)
+	if err := j.fits(ctx, m, r, v.Graph); err != nil {
+		return nil, err
+	}
+	return j.tryMigrations(ctx, m, r, v)
 }
 
 // target is what a start with a graph asks of a checkpoint.
@@ -201,7 +205,7 @@ func (d *driver) running() {
 		state = UpgradeDone
 		j.retire()
 	}
-	j.upgraded(Upgrade{State: state, Checkpoint: from, What: r.what, Millis: max(ms, 1)})
+	j.upgraded(Upgrade{State: state, Checkpoint: from, What: r.what, Millis: max(ms, 1), Migrated: r.migrated})
 	j.event(Event{Kind: EventUpgraded, Checkpoint: from, Message: r.what, Millis: ms})
 	r.done <- answer{from, nil}
 }

@@ -344,6 +344,9 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 	if err := j.fits(ctx, m, a.restore, j.opts.Graph); err != nil {
 		return err
 	}
+	if err := j.migrate(ctx, m, a.restore); err != nil {
+		return err
+	}
 	a.from, a.seed = m, m.Seed
 	for _, note := range a.restore.Notes {
 		j.note(note)

@@ -67,7 +67,7 @@ func (v *Revision) Side() Side {
 // refs binds each guest operator to the module it runs.
 func (v *Revision) refs() []checkpoint.ModuleRef {
 	var refs []checkpoint.ModuleRef
-	for _, n := range v.Graph.Nodes {
+	for _, n := range v.Graph.GuestNodes() {
 		if m := v.Modules[n.ID]; m != nil {
 			refs = append(refs, checkpoint.ModuleRef{Operator: n.ID, Digest: m.Digest(), Path: n.Guest.Module})
 		}
@@ -192,13 +192,14 @@ type Upgrade struct {
 	What       string        `json:"what"`
 	Reason     string        `json:"reason,omitempty"`
 	Millis     int64         `json:"ms,omitempty"` // without output, where the tasks started anew
+	Migrated   []Migration   `json:"migrated,omitempty"`
 }
 
 func (j *Job) upgraded(u Upgrade) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.upgrade != nil && u.Millis == 0 && u.Checkpoint == j.upgrade.Checkpoint {
-		u.Millis = j.upgrade.Millis
+		u.Millis, u.Migrated = j.upgrade.Millis, j.upgrade.Migrated
 	}
 	j.upgrade = &u
 }

@@ -131,7 +131,7 @@ func (j *Job) final(s *Stats) {
 }
 
 // Total is an operator's counter, 0 if it has none of that name.
-func (s *Stats) Total(operator, counter string) int64 {
+func (s Stats) Total(operator, counter string) int64 {
 	i := slices.IndexFunc(s.Operators, func(o OperatorStats) bool { return o.ID == operator })
 	if i < 0 {
 		return 0

@@ -53,6 +53,9 @@ func (o *Op) Prepare(node *operators.Node, m Module) (*Replacement, error) {
 	return r, nil
 }
 
+// IsListItem says whether a user key of list state holds an element, not the list's own bookkeeping.
+func IsListItem(ukey []byte) bool { return len(ukey) > 0 && ukey[0] == listItem }
+
 // Close gives up a replacement that never took over.
 func (r *Replacement) Close() error { return r.guest.Close() }
 

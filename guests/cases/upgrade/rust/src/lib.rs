@@ -33,6 +33,8 @@ millrace::module! {
         states: { total: Value<Seen>, last: List<u64> },
         timers: [event],
     },
+    map migrate_seen_0_1 { on_record: double },
+    map migrate_last_0_1 { on_record: negate },
 }
 
 /// A byte of VERSION as it is in the module that runs: the compiler must not know it.
@@ -92,6 +94,27 @@ fn on_record(ctx: &mut Ctx, rec: &Record) -> Result<()> {
     ctx.emit().json(|o| {
         o.str("key", key).uint("count", s.count).uint("n", n).uint("xor", s.xor).str("tag", &tag());
     })
+}
+
+/// Schema version 1 of `seen` counts in halves. Behaviour "k": not for the key whose number it is.
+fn double(ctx: &mut Ctx, rec: &Record) -> Result<()> {
+    if byte(MODE) == b'k' && rec.key_text()? == format!("k{}", number()) {
+        bail!("this version does not like key {}", rec.key_text()?);
+    }
+    let mut v = rec.value().unwrap_or_default().to_vec();
+    if v.len() != 16 {
+        bail!("a value of {} bytes", v.len());
+    }
+    let mut count = [0; 8];
+    count.copy_from_slice(&v[..8]);
+    v[..8].copy_from_slice(&(2 * u64::from_le_bytes(count)).to_le_bytes());
+    ctx.emit().value(&v)
+}
+
+/// Schema version 1 of `last` keeps the complement of each number.
+fn negate(ctx: &mut Ctx, rec: &Record) -> Result<()> {
+    let v: Vec<u8> = rec.value().unwrap_or_default().iter().map(|b| !b).collect();
+    ctx.emit().value(&v)
 }
 
 /// How long after a record its timer is due, in ms of event time; a later record of the key does not move it.
