@@ -13,8 +13,11 @@ import (
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/bench/result"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
+	"github.com/millrace-io/millrace/guests/cases"
 	"github.com/millrace-io/millrace/host/clock"
+	"github.com/millrace-io/millrace/host/engine"
 	"github.com/millrace-io/millrace/operators"
+	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/operators/window"
 	"github.com/millrace-io/millrace/state"
 	"github.com/millrace-io/millrace/state/backend"
@@ -27,6 +30,7 @@ import (
 // Bounds, records/s/core, and of the sliding window's cost per record and result, in that of a tumbling one.
 const (
 	tumblingRate = 1.5e6
+	guestRate    = 1e6 // tumbling, with an aggregate in Rust
 	sessionRate  = 0.7e6
 	slidingCost  = 4
 )
@@ -35,10 +39,22 @@ const anchorTumbling = 1.4e6
 
 func init() {
 	Register("window.tumbling_10s_100k", func() error {
-		return measureWindow("window.tumbling_10s_100k", operators.WindowShape{Type: operators.WindowTumbling, Size: 10_000}, tumblingRate)
+		return measureWindow("window.tumbling_10s_100k", operators.WindowShape{Type: operators.WindowTumbling, Size: 10_000}, counting(nil), tumblingRate)
+	})
+	Register("window.tumbling_10s_100k.rust", func() error {
+		e, err := theEngine()
+		if err != nil {
+			return err
+		}
+		m, err := e.Compile(context.Background(), cases.Module("windows"), nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(measureWindow("window.tumbling_10s_100k.rust", operators.WindowShape{Type: operators.WindowTumbling, Size: 10_000}, counting(m), guestRate),
+			m.(*engine.Module).Close())
 	})
 	Register("window.session_5s_100k", func() error {
-		return measureWindow("window.session_5s_100k", operators.WindowShape{Type: operators.WindowSession, Gap: 5000}, sessionRate)
+		return measureWindow("window.session_5s_100k", operators.WindowShape{Type: operators.WindowSession, Gap: 5000}, counting(nil), sessionRate)
 	})
 	Register("window.sliding_60s_1s_1k", measureSliding)
 }
@@ -71,14 +87,33 @@ func (c *countedResults) Emit(_ int, b *abi.Batch) error {
 	return nil
 }
 
+// counted is a count of records, and the module it is of; nil: it is built in.
+type counted struct {
+	agg    operators.WindowAggregate
+	module guestop.Module
+}
+
+func counting(m guestop.Module) counted {
+	if m == nil {
+		return counted{agg: operators.WindowAggregate{Name: "n", Kind: operators.AggCount}}
+	}
+	g := &operators.GuestNode{Module: "windows.wasm", Function: "count"}
+	for i, f := range m.Descriptor().Functions {
+		if f.Name == g.Function {
+			g.Fn, g.Index = &f, i
+		}
+	}
+	return counted{operators.WindowAggregate{Name: "n", Kind: operators.AggGuest, Guest: g}, m}
+}
+
 // windowPass is one pass of a count over windows, on new state, and how many results it gives.
-func windowPass(s operators.WindowShape, in []*abi.Batch, failed *error) (pass func() int, results *int) {
+func windowPass(s operators.WindowShape, c counted, in []*abi.Batch, failed *error) (pass func() int, results *int) {
 	out := &countedResults{}
 	w := &operators.WindowNode{Window: s, Time: operators.TimeEvent, Trigger: operators.DefaultTrigger(s), Accumulation: operators.Accumulating,
-		Aggregates: []operators.WindowAggregate{{Name: "n", Kind: operators.AggCount}}}
+		Aggregates: []operators.WindowAggregate{c.agg}}
 	return func() int {
 		out.n = 0
-		if err := runWindow(w, in, out); err != nil {
+		if err := runWindow(w, c.module, in, out); err != nil {
 			*failed = err
 			return 1
 		}
@@ -86,7 +121,7 @@ func windowPass(s operators.WindowShape, in []*abi.Batch, failed *error) (pass f
 	}, &out.n
 }
 
-func runWindow(w *operators.WindowNode, in []*abi.Batch, out *countedResults) (err error) {
+func runWindow(w *operators.WindowNode, m guestop.Module, in []*abi.Batch, out *countedResults) (err error) {
 	dir, err := os.MkdirTemp("", "millrace-bench-")
 	if err != nil {
 		return err
@@ -98,6 +133,7 @@ func runWindow(w *operators.WindowNode, in []*abi.Batch, out *countedResults) (e
 	}
 	defer store.Close()
 	op := window.New(window.Config{Node: &operators.Node{ID: "window", Kind: operators.NodeWindow, Window: w},
+		Module: func(string) guestop.Module { return m },
 		OpenKeyed: func(ctx *operators.Context, ds []state.Descriptor) (state.Keyed, error) {
 			return backend.Open(backend.Config{Operator: ctx.Operator, Descriptors: ds, Range: ctx.Range, Hasher: ctx.Hasher,
 				Budget: ctx.Budget, Dir: ctx.WorkDir, Kind: ctx.StateKind, Objects: ctx.Objects,
@@ -123,9 +159,9 @@ func runWindow(w *operators.WindowNode, in []*abi.Batch, out *countedResults) (e
 	return nil
 }
 
-func measureWindow(name string, s operators.WindowShape, bound float64) error {
+func measureWindow(name string, s operators.WindowShape, c counted, bound float64) error {
 	var failed error
-	pass, results := windowPass(s, outOfOrder(4096, 100_000), &failed)
+	pass, results := windowPass(s, c, outOfOrder(4096, 100_000), &failed)
 	rate := result.Rate(pass)
 	if failed != nil {
 		return failed
@@ -142,8 +178,8 @@ func measureWindow(name string, s operators.WindowShape, bound float64) error {
 func measureSliding() error {
 	const name = "window.sliding_60s_1s_1k"
 	var failed error
-	tumbling, tr := windowPass(operators.WindowShape{Type: operators.WindowTumbling, Size: 10_000}, outOfOrder(2048, 100_000), &failed)
-	sliding, sr := windowPass(operators.WindowShape{Type: operators.WindowSliding, Size: 60_000, Slide: 1000}, outOfOrder(2048, 1000), &failed)
+	tumbling, tr := windowPass(operators.WindowShape{Type: operators.WindowTumbling, Size: 10_000}, counting(nil), outOfOrder(2048, 100_000), &failed)
+	sliding, sr := windowPass(operators.WindowShape{Type: operators.WindowSliding, Size: 60_000, Slide: 1000}, counting(nil), outOfOrder(2048, 1000), &failed)
 	with := func(pass func() int, results *int) func() int { return func() int { return pass() + *results } }
 	t, s, ratio := result.Pair(with(tumbling, tr), with(sliding, sr))
 	if failed != nil {

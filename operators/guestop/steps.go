@@ -16,6 +16,8 @@ type Steps struct {
 	proj   *projection
 	max    int // bytes of an accumulator
 	stride int
+	// numbers: rows of results hold nothing else, and fewer than 64
+	numbers bool
 
 	steps  []step
 	done   int    // steps before it are
@@ -64,6 +66,10 @@ func NewSteps(cfg CallerConfig) (*Steps, error) {
 		return nil, fmt.Errorf("operator %s: function %s declares no accumulator of 1 to %d bytes", cfg.Context.Operator, cfg.Node.Function, abi.MaxPrefetchBytes)
 	}
 	s.max, s.stride = acc.MaxBytes, abi.CellStride(acc.MaxBytes)
+	out := cfg.Node.Fn.Output
+	s.numbers = len(out) < 64 && !slices.ContainsFunc(out, func(f abi.Field) bool {
+		return f.Type != abi.TypeInt64 && f.Type != abi.TypeFloat64 && f.Type != abi.TypeTime
+	})
 	var err error
 	if s.proj, err = newProjection(cfg.Node.Input, cfg.Node.Fn.Input); err != nil {
 		return nil, fmt.Errorf("operator %s: %w", cfg.Context.Operator, err)

@@ -182,6 +182,7 @@ func (o *Op) openGuests(ctx *operators.Context) (err error) {
 		return nil
 	}
 	o.queue = &queue{o: o}
+	var all []stopper
 	o.stretch.failed = map[int]*guestop.Fault{}
 	for _, g := range o.guests {
 		node := *g.node
@@ -190,7 +191,13 @@ func (o *Op) openGuests(ctx *operators.Context) (err error) {
 		if err != nil {
 			return err
 		}
+		all = append(all, g.steps)
 	}
+	defer func() {
+		if err == nil {
+			o.live.Store(&all)
+		}
+	}()
 	if o.w.Process == nil {
 		return nil
 	}
@@ -201,6 +208,7 @@ func (o *Op) openGuests(ctx *operators.Context) (err error) {
 	}
 	o.process, err = guestop.NewWindows(guestop.CallerConfig{Node: &node, Module: o.cfg.Module(o.cfg.Node.ID + ".process"), Context: ctx})
 	o.out.sides = make([]abi.Batch, len(o.w.Process.Fn.Outputs))
+	all = append(all, o.process)
 	return err
 }
 
@@ -256,15 +264,17 @@ func (o *Op) beginFiring(k state.Key, off int, sp span) int {
 	return len(o.queue.refs)
 }
 
-// Stop ends a running call of a guest soon; from any goroutine, once Open has returned.
+// Stop ends a running call of a guest soon; from any goroutine. Before the end of Open it does nothing.
 func (o *Op) Stop() {
-	for _, g := range o.guests {
-		g.steps.Stop()
-	}
-	if o.process != nil {
-		o.process.Stop()
+	if l := o.live.Load(); l != nil {
+		for _, s := range *l {
+			s.Stop()
+		}
 	}
 }
+
+// stopper is an instance that can be stopped.
+type stopper interface{ Stop() }
 
 // elements is what a window function without aggregates gets: the records of a window. It is a keeper that
 // sets no column.

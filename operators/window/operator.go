@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
@@ -67,6 +68,7 @@ type Op struct {
 	queue   *queue           // nil: there is no guest
 	stretch stretch
 	firing  bool
+	live    atomic.Pointer[[]stopper]
 }
 
 // shape is how windows lie in a block.
