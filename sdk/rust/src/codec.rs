@@ -1,5 +1,6 @@
 //! How values and map keys become bytes.
 
+use crate::schema::Schema;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,6 +9,9 @@ use alloc::vec::Vec;
 pub trait Codec: Sized {
     /// The most bytes a value takes; 0: no bound of its own, so the state is reached by host calls.
     const MAX_BYTES: usize;
+
+    /// How the bytes are to be read, by people who look into a snapshot.
+    const SCHEMA: Schema = Schema::Unknown;
 
     /// Hands the encoded bytes to `f`, from the stack or from the value itself.
     fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R;
@@ -26,6 +30,7 @@ macro_rules! number {
     ($($t:ty),*) => {$(
         impl Codec for $t {
             const MAX_BYTES: usize = core::mem::size_of::<$t>();
+            const SCHEMA: Schema = Schema::Type(stringify!($t));
             #[inline(always)]
             fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
                 f(&self.to_le_bytes())
@@ -50,6 +55,7 @@ number!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
 
 impl Codec for bool {
     const MAX_BYTES: usize = 1;
+    const SCHEMA: Schema = Schema::Type("bool");
     #[inline(always)]
     fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         f(&[*self as u8])
@@ -73,6 +79,7 @@ impl Fixed for bool {
 
 impl<const N: usize> Codec for [u8; N] {
     const MAX_BYTES: usize = N;
+    const SCHEMA: Schema = Schema::Bytes(N);
     #[inline(always)]
     fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         f(self)
@@ -93,6 +100,7 @@ impl<const N: usize> Fixed for [u8; N] {
 /// Bytes of any length: reached by host calls, copied on each read.
 impl Codec for Vec<u8> {
     const MAX_BYTES: usize = 0;
+    const SCHEMA: Schema = Schema::Bytes(0);
     fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         f(self)
     }
@@ -104,6 +112,7 @@ impl Codec for Vec<u8> {
 /// Text of any length: reached by host calls, copied on each read.
 impl Codec for String {
     const MAX_BYTES: usize = 0;
+    const SCHEMA: Schema = Schema::Type("utf8");
     fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         f(self.as_bytes())
     }
@@ -144,6 +153,7 @@ impl<const N: usize> core::fmt::Debug for Bounded<N> {
 
 impl<const N: usize> Codec for Bounded<N> {
     const MAX_BYTES: usize = N;
+    const SCHEMA: Schema = Schema::Bytes(0);
     #[inline(always)]
     fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         f(self)
@@ -173,6 +183,7 @@ macro_rules! codec {
 
         impl $crate::Codec for $name {
             const MAX_BYTES: usize = 0 $(+ <$t as $crate::Codec>::MAX_BYTES)+;
+            const SCHEMA: $crate::Schema = $crate::Schema::Struct(&[$((stringify!($f), <$t as $crate::Codec>::SCHEMA)),+]);
             #[inline(always)]
             fn with_bytes<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
                 let mut b = [0u8; 0 $(+ <$t as $crate::Codec>::MAX_BYTES)+];
@@ -212,6 +223,8 @@ macro_rules! codec {
 
 /// A type that can key a map state. Its bytes sort as its values do, so scans come in order.
 pub trait MapKey {
+    /// How the bytes are to be read, by people who look into a snapshot.
+    const KEY_SCHEMA: Schema = Schema::Unknown;
     /// What a scan gives back.
     type Owned;
     /// Hands the key's bytes to `f`.
@@ -221,9 +234,10 @@ pub trait MapKey {
 }
 
 macro_rules! unsigned_key {
-    ($($t:ty),*) => {$(
+    ($($t:ty: $schema:expr),*) => {$(
         /// Big endian.
         impl MapKey for $t {
+            const KEY_SCHEMA: Schema = $schema;
             type Owned = $t;
             fn with_key<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
                 f(&self.to_be_bytes())
@@ -234,10 +248,11 @@ macro_rules! unsigned_key {
         }
     )*};
 }
-unsigned_key!(u8, u16, u32, u64);
+unsigned_key!(u8: Schema::Type("u8"), u16: Schema::Unknown, u32: Schema::Unknown, u64: Schema::Type("key_u64"));
 
 /// Big endian with the sign bit flipped.
 impl MapKey for i64 {
+    const KEY_SCHEMA: Schema = Schema::Type("key_i64");
     type Owned = i64;
     fn with_key<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         f(&((*self as u64) ^ (1 << 63)).to_be_bytes())
@@ -248,6 +263,7 @@ impl MapKey for i64 {
 }
 
 impl MapKey for str {
+    const KEY_SCHEMA: Schema = Schema::Type("utf8");
     type Owned = String;
     fn with_key<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         f(self.as_bytes())
@@ -258,6 +274,7 @@ impl MapKey for str {
 }
 
 impl MapKey for [u8] {
+    const KEY_SCHEMA: Schema = Schema::Bytes(0);
     type Owned = Vec<u8>;
     fn with_key<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         f(self)

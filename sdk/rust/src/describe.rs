@@ -1,6 +1,7 @@
 //! The descriptor as JSON, made at compile time.
 
 use crate::module::{FieldDesc, FunctionDesc, StateKind};
+use crate::schema::Schema;
 use crate::ttl::Ttl;
 
 const CAPACITY: usize = 16 << 10;
@@ -105,6 +106,38 @@ impl Json {
         json.text("}")
     }
 
+    const fn state_schema(self, name: &str, s: &Schema) -> Json {
+        if !s.known() {
+            return self;
+        }
+        self.text(",\"").text(name).text("\":{").schema(s).text("}")
+    }
+
+    /// The fields of a schema's object.
+    const fn schema(self, s: &Schema) -> Json {
+        match s {
+            Schema::Unknown => self,
+            Schema::Type(t) => self.text("\"type\":").string(t),
+            Schema::Bytes(n) => {
+                let json = self.text("\"type\":\"bytes\"");
+                if *n > 0 {
+                    return json.text(",\"size\":").number(*n as u64);
+                }
+                json
+            }
+            Schema::Struct(fields) => {
+                let mut json = self.text("\"type\":\"struct\",\"fields\":[");
+                let mut i = 0;
+                while i < fields.len() {
+                    json =
+                        json.comma(i).text("{\"name\":").string(fields[i].0).text(",").schema(&fields[i].1).text("}");
+                    i += 1;
+                }
+                json.text("]")
+            }
+        }
+    }
+
     const fn function(self, f: &FunctionDesc) -> Json {
         assert!(
             same(f.kind, "map")
@@ -139,6 +172,7 @@ impl Json {
                     json = json.text(",\"max_bytes\":").number(s.max_bytes as u64);
                 }
                 json = json.ttl(s.ttl);
+                json = json.state_schema("schema", &s.schema).state_schema("key_schema", &s.key_schema);
                 json = json.text("}");
                 i += 1;
             }

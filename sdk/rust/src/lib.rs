@@ -57,10 +57,11 @@ mod module;
 mod panic;
 mod record;
 mod row;
+mod schema;
 mod state;
-mod ttl;
 #[cfg(all(not(target_arch = "wasm32"), feature = "std"))]
 pub mod testing;
+mod ttl;
 
 pub use aggregate::{Aggregate, Elements, Window};
 pub use codec::{Bounded, Codec, Fixed, MapKey};
@@ -71,6 +72,7 @@ pub use json::JsonWriter;
 pub use module::{FieldDesc, Function, FunctionDesc, Module, Returns, StateDesc, StateKind};
 pub use record::{Domain, Headers, Op, Record, Timer};
 pub use row::{bitmap_bytes, fixed_bytes, FieldType, Row, RowWriter};
+pub use schema::Schema;
 pub use state::{List, Map, Value};
 pub use ttl::Ttl;
 
@@ -82,8 +84,8 @@ pub struct Output(pub u8);
 pub mod prelude {
     pub use crate::abi::{MAX_WATERMARK, NO_TIME};
     pub use crate::{
-        bail, codec, Aggregate, Bounded, Ctx, Domain, Error, Level, List, Map, Op, Output, Record, Result, Timer,
-        Ttl, Value, Window,
+        bail, codec, Aggregate, Bounded, Ctx, Domain, Error, Level, List, Map, Op, Output, Record, Result, Timer, Ttl,
+        Value, Window,
     };
 }
 

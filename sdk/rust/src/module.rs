@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::error::Result;
 use crate::host;
 use crate::record::{Domain, Record, Timer};
+use crate::schema::Schema;
 use crate::ttl::Ttl;
 
 /// When less output space than this is left, the loop yields before the next record.
@@ -32,6 +33,10 @@ pub struct StateDesc {
     pub max_bytes: usize,
     /// how long what it holds lives; `None`: for ever
     pub ttl: Option<Ttl>,
+    /// of values, or a list's elements
+    pub schema: Schema,
+    /// of a map's keys
+    pub key_schema: Schema,
 }
 
 impl StateDesc {
@@ -144,7 +149,9 @@ pub unsafe fn process(module: &Module, ctx: &mut Ctx, block: *mut u8, out: *mut 
     let n = ctx.word(abi::BLOCK_N);
     let function = &module.functions[ctx.word(abi::BLOCK_FUNCTION) as usize];
     let consumed = match (ctx.word(abi::BLOCK_KIND), function.timers) {
-        (abi::KIND_RECORDS | abi::KIND_STEPS | abi::KIND_WINDOWS | abi::KIND_WATERMARKS, _) => (function.records)(ctx, first, n),
+        (abi::KIND_RECORDS | abi::KIND_STEPS | abi::KIND_WINDOWS | abi::KIND_WATERMARKS, _) => {
+            (function.records)(ctx, first, n)
+        }
         (_, Some(timers)) => timers(ctx, first, n),
         (_, None) => panic!("a timer is due in {}, which has no on_timer", function.desc.name),
     };
@@ -311,6 +318,8 @@ macro_rules! __function {
                     kind: $crate::StateKind::Value,
                     max_bytes: <$acc as $crate::Codec>::MAX_BYTES,
                     ttl: None,
+                    schema: <$acc as $crate::Codec>::SCHEMA,
+                    key_schema: $crate::Schema::Unknown,
                 }],
                 timers: &[],
                 retracts: <$acc as $crate::Aggregate>::RETRACTS,
@@ -426,6 +435,8 @@ macro_rules! __function {
                     kind: <$state_type>::KIND,
                     max_bytes: <$state_type>::MAX_BYTES,
                     ttl: $crate::__ttl!($($ttl)?),
+                    schema: <$state_type>::SCHEMA,
+                    key_schema: <$state_type>::KEY_SCHEMA,
                 }),*)?],
                 timers: &[$($(stringify!($timer)),*)?],
                 retracts: false,

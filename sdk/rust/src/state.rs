@@ -10,6 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::module::{StateDesc, StateKind};
+use crate::schema::Schema;
 use core::marker::PhantomData;
 
 /// One value per key. With a bound of at most 4 KiB it comes with the batch and costs no host call.
@@ -40,6 +41,10 @@ impl<T: Codec> Value<T> {
     pub const KIND: StateKind = StateKind::Value;
     #[doc(hidden)]
     pub const MAX_BYTES: usize = T::MAX_BYTES;
+    #[doc(hidden)]
+    pub const SCHEMA: Schema = T::SCHEMA;
+    #[doc(hidden)]
+    pub const KEY_SCHEMA: Schema = Schema::Unknown;
 
     #[doc(hidden)]
     pub const fn at(index: usize, states: &[StateDesc]) -> Self {
@@ -106,6 +111,10 @@ impl<T: Codec> List<T> {
     pub const KIND: StateKind = StateKind::List;
     #[doc(hidden)]
     pub const MAX_BYTES: usize = T::MAX_BYTES;
+    #[doc(hidden)]
+    pub const SCHEMA: Schema = T::SCHEMA;
+    #[doc(hidden)]
+    pub const KEY_SCHEMA: Schema = Schema::Unknown;
 
     #[doc(hidden)]
     pub const fn at(index: usize, _: &[StateDesc]) -> Self {
@@ -142,6 +151,10 @@ impl<K: MapKey + ?Sized, V: Codec> Map<K, V> {
     pub const KIND: StateKind = StateKind::Map;
     #[doc(hidden)]
     pub const MAX_BYTES: usize = V::MAX_BYTES;
+    #[doc(hidden)]
+    pub const SCHEMA: Schema = V::SCHEMA;
+    #[doc(hidden)]
+    pub const KEY_SCHEMA: Schema = K::KEY_SCHEMA;
 
     #[doc(hidden)]
     pub const fn at(index: usize, _: &[StateDesc]) -> Self {

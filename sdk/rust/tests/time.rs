@@ -38,8 +38,8 @@ fn the_descriptor_says_how_long_states_live() {
     let text = String::from_utf8(json.exact::<4096>()[..json.len].to_vec()).unwrap();
     for part in [
         r#""name":"seen","kind":"value","max_bytes":8,"ttl":{"ms":7200000000}"#,
-        r#""ttl":{"ms":1800000,"domain":"processing","refresh":"read"}"#,
-        r#"{"name":"total","kind":"value","max_bytes":8}"#,
+        r#""ttl":{"ms":1800000,"domain":"processing","refresh":"read"},"schema":{"type":"u64"},"key_schema":{"type":"utf8"}"#,
+        r#"{"name":"total","kind":"value","max_bytes":8,"schema":{"type":"u64"}}"#,
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
