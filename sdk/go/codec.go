@@ -27,12 +27,15 @@ func undecodable(n int) error {
 
 // number is a codec of one size.
 type number[T any] struct {
+	kind string // schema type
 	size int
 	put  func([]byte, T) []byte
 	get  func([]byte) T
 }
 
 func (n number[T]) MaxBytes() int { return n.size }
+
+func (n number[T]) schema() string { return typeSchema(n.kind) }
 
 func (n number[T]) Append(dst []byte, v T) ([]byte, error) { return n.put(dst, v), nil }
 
@@ -45,21 +48,23 @@ func (n number[T]) Decode(b []byte) (v T, err error) {
 
 // Codecs of numbers.
 var (
-	Uint64Value  Codec[uint64]  = number[uint64]{8, le.AppendUint64, le.Uint64}
-	Int64Value   Codec[int64]   = number[int64]{8, func(b []byte, v int64) []byte { return le.AppendUint64(b, uint64(v)) }, func(b []byte) int64 { return int64(le.Uint64(b)) }}
-	Float64Value Codec[float64] = number[float64]{8, func(b []byte, v float64) []byte { return le.AppendUint64(b, math.Float64bits(v)) }, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) }}
+	Uint64Value  Codec[uint64]  = number[uint64]{"u64", 8, le.AppendUint64, le.Uint64}
+	Int64Value   Codec[int64]   = number[int64]{"i64", 8, func(b []byte, v int64) []byte { return le.AppendUint64(b, uint64(v)) }, func(b []byte) int64 { return int64(le.Uint64(b)) }}
+	Float64Value Codec[float64] = number[float64]{"f64", 8, func(b []byte, v float64) []byte { return le.AppendUint64(b, math.Float64bits(v)) }, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) }}
 )
 
 // Codecs of map keys. Their bytes sort as the keys do, so scans come in order.
 var (
-	Uint64Key Codec[uint64] = number[uint64]{8, binary.BigEndian.AppendUint64, binary.BigEndian.Uint64}
-	Int64Key  Codec[int64]  = number[int64]{8, func(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)^1<<63) }, func(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ 1<<63) }}
+	Uint64Key Codec[uint64] = number[uint64]{"key_u64", 8, binary.BigEndian.AppendUint64, binary.BigEndian.Uint64}
+	Int64Key  Codec[int64]  = number[int64]{"key_i64", 8, func(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)^1<<63) }, func(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ 1<<63) }}
 	TextKey   Codec[string] = text{}
 )
 
 type text struct{}
 
 func (text) MaxBytes() int { return 0 }
+
+func (text) schema() string { return typeSchema("utf8") }
 
 func (text) Append(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil }
 
@@ -73,6 +78,8 @@ func (text) Decode(b []byte) (string, error) {
 type blob struct{ most int }
 
 func (c blob) MaxBytes() int { return c.most }
+
+func (blob) schema() string { return typeSchema("bytes") }
 
 func (c blob) Append(dst []byte, v []byte) ([]byte, error) {
 	if c.most > 0 && len(v) > c.most {
@@ -143,6 +150,8 @@ func (c *fixed[T]) add(t reflect.Type, at uintptr) {
 }
 
 func (c *fixed[T]) MaxBytes() int { return c.size }
+
+func (c *fixed[T]) schema() string { return string(appendSchema(nil, reflect.TypeFor[T]())) }
 
 // The memory of wasm, and of the machines that tests run on, is little endian.
 func (c *fixed[T]) Append(dst []byte, v T) ([]byte, error) {

@@ -222,7 +222,7 @@ func (f *Function) describe(b []byte) []byte {
 		if maxBytes > 0 {
 			b = strconv.AppendInt(append(b, `,"max_bytes":`...), int64(maxBytes), 10)
 		}
-		b = append(describeTTL(b, s), '}')
+		b = append(describeSchemas(describeTTL(b, s), s), '}')
 	}
 	b = closeList(b, len(f.States))
 	for i, d := range f.Timers {

@@ -263,10 +263,22 @@ func TestDescriptor(t *testing.T) {
 		SideOutputs: []*Output{NewOutput("late")}, States: []State{NewValue("v", Uint64Value), NewMap("m", TextKey, TextValue)},
 		Timers: []Domain{EventTime, ProcessingTime}, OnRecord: func(*Ctx, Record) error { return nil }}}}
 	want := `{"abi":0,"name":"a\"b","sdk":"go 0.1.0","functions":[{"name":"f","kind":"process","keyed":true,"input":[{"name":"x","type":"int64"}],` +
-		`"output":[{"name":"y","type":"string"}],"outputs":["late"],"states":[{"name":"v","kind":"value","max_bytes":8},{"name":"m","kind":"map"}],` +
+		`"output":[{"name":"y","type":"string"}],"outputs":["late"],"states":[{"name":"v","kind":"value","max_bytes":8,"schema":{"type":"u64"}},` +
+		`{"name":"m","kind":"map","schema":{"type":"utf8"},"key_schema":{"type":"utf8"}}],` +
 		`"timers":["event","processing"]}]}`
 	if got := string(m.Describe()); got != want {
 		t.Errorf("descriptor\n%s, expected\n%s", got, want)
+	}
+	type inner struct{ X [2]int16 }
+	nested := schemaOf(Struct[struct {
+		N    uint8
+		In   inner
+		Raw  [3]byte
+		Flag bool
+	}]())
+	if want := `{"type":"struct","fields":[{"name":"N","type":"u8"},{"name":"In","type":"struct","fields":[{"name":"X","size":2,"type":"array","items":{"type":"i16"}}]},` +
+		`{"name":"Raw","size":3,"type":"bytes"},{"name":"Flag","type":"bool"}]}`; nested != want {
+		t.Errorf("schema %s, expected %s", nested, want)
 	}
 }
 

@@ -13,8 +13,8 @@ func TestTTLsAreDescribed(t *testing.T) {
 		States: []State{Expiring(seen, TTL{MS: 7_200_000_000}), Expiring(cart, TTL{MS: 1800, Domain: ProcessingTime, OnRead: true}), total}}}}
 	m.bind()
 	text := string(m.Describe())
-	for _, part := range []string{`"name":"seen","kind":"value","max_bytes":8,"ttl":{"ms":7200000000}}`,
-		`"ttl":{"ms":1800,"domain":"processing","refresh":"read"}}`, `"name":"total","kind":"value","max_bytes":8}`} {
+	for _, part := range []string{`"name":"seen","kind":"value","max_bytes":8,"ttl":{"ms":7200000000},"schema":`,
+		`"ttl":{"ms":1800,"domain":"processing","refresh":"read"},"schema":`, `"name":"total","kind":"value","max_bytes":8,"schema":{"type":"i64"}}`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%s is not in %s", part, text)
 		}
