@@ -1,5 +1,7 @@
 package abi
 
+import "strconv"
+
 // DescriptorSection is the custom section in which a module describes itself, as JSON. A module whose
 // toolchain can't write sections exports ExportDescribe instead.
 const DescriptorSection = "mr.descriptor"
@@ -86,6 +88,29 @@ const (
 	RefreshWrite         = "write"
 	RefreshRead          = "read" // reading as well
 )
+
+// Equal says whether two TTLs mean the same; nil: for ever.
+func (t *TTL) Equal(o *TTL) bool {
+	if t == nil || o == nil {
+		return t == o
+	}
+	return t.MS == o.MS && (t.Domain == DomainNameProcessing) == (o.Domain == DomainNameProcessing) && (t.Refresh == RefreshRead) == (o.Refresh == RefreshRead)
+}
+
+// String is "1000 ms of event time since it was written".
+func (t *TTL) String() string {
+	if t == nil {
+		return "ever"
+	}
+	domain, refresh := DomainNameEvent, "written"
+	if t.Domain == DomainNameProcessing {
+		domain = DomainNameProcessing
+	}
+	if t.Refresh == RefreshRead {
+		refresh = "written or read"
+	}
+	return strconv.FormatInt(t.MS, 10) + " ms of " + domain + " time since it was " + refresh
+}
 
 // Check says what is wrong with t, "": nothing.
 func (t *TTL) Check() string {
