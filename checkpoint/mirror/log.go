@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/millrace-io/millrace/checkpoint"
@@ -217,7 +218,7 @@ func (l *catalogs) change(ctx context.Context, f func(*Catalog) error) (*Catalog
 		}
 		if old.Generation%epochGenerations == 0 {
 			key := epochKey(old.Generation/epochGenerations + 1)
-			if err := l.store.Put(ctx, key, bytes.NewReader(nil), 0, true); err != nil && !errors.Is(err, objectstore.ErrExists) {
+			if err := l.store.Put(ctx, key, strings.NewReader("\n"), 1, true); err != nil && !errors.Is(err, objectstore.ErrExists) {
 				return nil, err
 			}
 		}

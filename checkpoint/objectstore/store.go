@@ -20,7 +20,7 @@ var (
 
 // Store is an object store whose reads by key see all completed writes. Lists may lag.
 type Store interface {
-	// Put stores size bytes under a key. onlyNew: where the key is there, nothing changes and the error is
+	// Put stores size bytes, at least one, under a key. onlyNew: where the key is there, nothing changes and the error is
 	// ErrExists, also if an earlier attempt of this very call succeeded without its answer arriving.
 	Put(ctx context.Context, key string, body io.ReaderAt, size int64, onlyNew bool) error
 	// Get opens an object. A body that ends early fails with an error other than io.EOF. Errors: ErrNotFound.
