@@ -42,6 +42,9 @@ func changedAnswer(out *worker.Changed) control.Changed {
 	for _, d := range out.Differences {
 		a.Steps = append(a.Steps, control.Step{Kind: string(d.Kind), Operator: d.Operator, What: d.What, Drop: d.Drop, Migrate: d.Migrate})
 	}
+	for _, m := range out.Migrated {
+		a.Migrated = append(a.Migrated, control.Migrated{Operator: m.Operator, State: m.State, From: m.From, To: m.To, Entries: m.Entries, Removed: m.Removed})
+	}
 	for _, w := range out.Withdrawn {
 		a.Withdrawn = append(a.Withdrawn, control.Withdrawn(w))
 	}

@@ -101,6 +101,9 @@ func (cl *changing) change(c *cli.Context, s streams, r control.ChangeRequest) (
 	}
 	if !c.Bool("json") {
 		printSteps(s.out, out.Steps)
+		for _, m := range out.Migrated {
+			fmt.Fprintf(s.out, "migrated        %s: %d entries of state %s, version %d to %d\n", m.Operator, m.Entries, m.State, m.From, m.To)
+		}
 		fmt.Fprintf(s.out, "in force at the barrier of checkpoint %d%s\n", out.Checkpoint, gap(out.Millis))
 	}
 	return out, nil

@@ -214,3 +214,19 @@ func TestRollbackFromASecondTerminal(t *testing.T) {
 	do(t, l.dir, "status", "p.yaml").want(t, 0, "the rollback to checkpoint")
 	l.stop()
 }
+
+// A version that keeps its state otherwise rewrites it; one that can't is refused with the key.
+func TestUpgradeThatMigrates(t *testing.T) {
+	l := newLive(t)
+	l.settle("v1")
+	schema1 := func(behaviour byte, number int) []byte {
+		return cases.Redescribe(cases.Upgrade("v2", behaviour, number), func(d *abi.Descriptor) { d.Functions[0].States[0].Version = 1 })
+	}
+	l.module(schema1(cases.UpgradeStays, 2))
+	do(t, l.dir, "upgrade", "p.yaml").want(t, 2, `failed for 1 of 5 entries, the first is key "k2"`)
+	l.send(10)
+	l.settle("v1")
+	l.module(schema1(cases.UpgradeCounts, 0))
+	do(t, l.dir, "upgrade", "p.yaml").want(t, 0, "restart", "state seen goes from schema version 0 to 1", "migrated        count: 5 entries of state seen", "done")
+	l.stop()
+}

@@ -49,6 +49,17 @@ type Changed struct {
 	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"` // at whose barrier it took place
 	Millis     int64         `json:"ms,omitempty"`         // without output, where the tasks started anew
 	Withdrawn  []Withdrawn   `json:"withdrawn,omitempty"`
+	Migrated   []Migrated    `json:"migrated,omitempty"`
+}
+
+// Migrated is a state whose values were rewritten.
+type Migrated struct {
+	Operator string `json:"operator"`
+	State    string `json:"state"`
+	From     int    `json:"from"` // schema versions
+	To       int    `json:"to"`
+	Entries  int64  `json:"entries"`
+	Removed  int64  `json:"removed,omitempty"`
 }
 
 // Upgrade is the last change of the running pipeline.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/operators"
 )
 
@@ -181,6 +182,7 @@ func (j *Job) changed(done *checkpoint.JobDone, err error) bool {
 	}
 	v.Drop = append(slices.Clone(v.Drop), r.gone...)
 	j.begin(v, done.ID, r.change.Errors, r.what)
+	crashpoint.Hit(crashpoint.AfterSwap)
 	return true
 }
 

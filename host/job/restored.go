@@ -2,10 +2,12 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/snapstore"
 )
 
 // Code is what a snapshot was made by.
@@ -53,6 +55,9 @@ func (j *Job) OutputAfter(id checkpoint.ID) (out []Output, err error) {
 			continue
 		}
 		m, err := j.store.Load(info.ID)
+		if errors.Is(err, snapstore.ErrNoCheckpoint) {
+			continue // its retention came between
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -44,9 +44,10 @@ type Plan struct {
 // Changed is a change that was made, or, with DryRun, its plan.
 type Changed struct {
 	Plan
-	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"` // at whose barrier
-	Millis     int64         `json:"ms,omitempty"`         // without output, where the tasks started anew
-	Withdrawn  []job.Output  `json:"withdrawn,omitempty"`  // published later, and taken back
+	Checkpoint checkpoint.ID   `json:"checkpoint,omitempty"` // at whose barrier
+	Millis     int64           `json:"ms,omitempty"`         // without output, where the tasks started anew
+	Withdrawn  []job.Output    `json:"withdrawn,omitempty"`  // published later, and taken back
+	Migrated   []job.Migration `json:"migrated,omitempty"`
 }
 
 // ErrStalePlan: what runs, the file or its modules are not what the plan was made of.
@@ -100,7 +101,7 @@ func (l *Local) change(ctx context.Context, j *job.Job, c *Change, running, rev 
 	}
 	out.Checkpoint, err = j.Change(ctx, job.Change{Revision: *rev, Restore: c.Restore, Errors: c.Errors})
 	if u := j.Stats().Upgrade; err == nil && u != nil {
-		out.Millis = u.Millis
+		out.Millis, out.Migrated = u.Millis, u.Migrated
 	}
 	return out, err
 }

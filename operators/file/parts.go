@@ -3,8 +3,10 @@ package file
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -114,7 +116,7 @@ func (p *parts) refuseForeign() error {
 		case len(p.sink.ctx.Restored) == 0:
 			return fmt.Errorf("%w: %s is there before this job has written anything; move it away, or name another path", operators.ErrNotOurs, filepath.Join(p.folder, n))
 		case seq >= p.seq && p.sink.ctx.Withdraw:
-			if err := p.sink.withdraw(filepath.Join(p.folder, n), filepath.Join(p.stage, withdrawnPrefix+n)); err != nil {
+			if err := p.sink.withdraw(filepath.Join(p.folder, n), p.withdrawnPath(n)); err != nil {
 				return err
 			}
 		case seq >= p.seq:
@@ -122,6 +124,19 @@ func (p *parts) refuseForeign() error {
 		}
 	}
 	return nil
+}
+
+// withdrawnPath is where a part that is withdrawn is kept. The same one may have been withdrawn, and made anew,
+// before: each is kept.
+func (p *parts) withdrawnPath(name string) string {
+	first := filepath.Join(p.stage, withdrawnPrefix+name)
+	path := first
+	for i := 2; ; i++ {
+		if _, err := p.sink.disk.stat(path); errors.Is(err, fs.ErrNotExist) {
+			return path
+		}
+		path = fmt.Sprintf("%s.%d", first, i)
+	}
 }
 
 func (p *parts) write(b []byte, records int64) error {
