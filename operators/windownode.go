@@ -153,3 +153,22 @@ func (w *WindowNode) GuestNodes(id string) (ns []*Node) {
 	add("process", w.Process)
 	return ns
 }
+
+// GuestNodes are the nodes of a graph that run a module each: guest nodes, those of windows, and the watermark
+// functions of sources.
+func (g *Graph) GuestNodes() (ns []*Node) {
+	for _, n := range g.Nodes {
+		switch {
+		case n.Kind == NodeGuest:
+			ns = append(ns, n)
+		case n.Window != nil:
+			ns = append(ns, n.Window.GuestNodes(n.ID)...)
+		case n.Source != nil && n.Source.Time != nil && n.Source.Time.Punctuate != nil:
+			ns = append(ns, &Node{ID: PunctuatorID(n.ID), Line: n.Line, Parallelism: n.Parallelism, Kind: NodeGuest, Guest: n.Source.Time.Punctuate})
+		}
+	}
+	return ns
+}
+
+// PunctuatorID is the id of a source's watermark function among Graph.GuestNodes.
+func PunctuatorID(source string) string { return source + ".watermark" }

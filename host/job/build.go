@@ -28,6 +28,7 @@ type attempt struct {
 	tasks   []*task.Task
 	sources []*task.Task
 	guests  []*guestop.Op
+	windows []*window.Op
 	taskOf  map[*guestop.Op]*task.Task
 	up      chan struct{}                  // closed when all tasks run
 	over    chan struct{}                  // closed when the attempt has ended
@@ -162,7 +163,8 @@ func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) e
 		return nil
 	}
 	if n.Kind == operators.NodeWindow {
-		op := window.New(window.Config{Node: n, OpenKeyed: a.openKeyed})
+		op := window.New(window.Config{Node: n, OpenKeyed: a.openKeyed, Module: func(id string) guestop.Module { return a.job.modules[id] }})
+		a.windows = append(a.windows, op)
 		s.Op = op
 		a.count(n.ID, op)
 		return nil
@@ -198,7 +200,7 @@ func (a *attempt) context(n *operators.Node, i int) *operators.Context {
 		WorkDir: filepath.Join(dir, "work", n.ID, fmt.Sprint(i)), StageDir: filepath.Join(dir, "stage", n.ID),
 		Objects: a.job.store, Budget: a.job.budget(n), StateKind: g.StateKind, Batch: g.BatchMax,
 		Restored: a.restoredOf(n.ID), Withdraw: a.from != nil && a.from.ID == a.job.restore, Group: a.groups[n.ID],
-		Skips: a.job.skipsOf(n.ID), Describe: a.describer(n), Crash: crashpoint.Hit}
+		Skips: a.job.skipsOf(n.ID), Describe: a.describer(n), Crash: crashpoint.Hit, Punctuator: a.punctuator(n)}
 }
 
 // restoredSplits is how many splits the checkpoint has of a source, 0: none.

@@ -14,7 +14,7 @@ import (
 // keepModules puts the modules in use into the snapshot store, so that a snapshot binds code with state and
 // can be run again where the files are not. A damaged copy in the store is repaired by this.
 func (j *Job) keepModules(ctx context.Context) error {
-	for _, n := range j.opts.Graph.Nodes {
+	for _, n := range j.opts.Graph.GuestNodes() {
 		if m := j.modules[n.ID]; m != nil {
 			if err := j.keepModule(ctx, n, m.Digest()); err != nil {
 				return fmt.Errorf("operator %q: keep module %s: %w", n.ID, n.Guest.Module, err)

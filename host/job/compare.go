@@ -147,8 +147,21 @@ func (c *comparison) node(o, n *operators.Node) {
 	if n.Guest != nil && o.Guest != nil {
 		c.guest(o, n)
 	}
+	if n.Window != nil && o.Window != nil {
+		c.window(o, n)
+	}
 	if !reflect.DeepEqual(c.plain(o, true), c.plain(n, false)) {
 		c.add(ChangeRestart, n.ID, "its settings change")
+	}
+}
+
+// window compares the modules of a window's functions: they change with a restart.
+func (c *comparison) window(o, n *operators.Node) {
+	for _, g := range n.Window.GuestNodes("") {
+		was, is := c.digests[0][o.ID+g.ID], c.digests[1][n.ID+g.ID]
+		if was != "" && was != is {
+			c.add(ChangeRestart, n.ID, "the module of %s %.12s becomes %.12s", g.ID[1:], was, is)
+		}
 	}
 }
 
@@ -252,6 +265,9 @@ func (d *Difference) state(was, is abi.StateDescriptor) {
 		d.harden(ChangeBreaking, "state %s may hold values of %d bytes, the new module declares at most %d", is.Name, bound(was), bound(is))
 	case bound(is) > bound(was):
 		d.harden(ChangeRestart, "state %s may grow to %d bytes", is.Name, bound(is))
+	}
+	if !is.TTL.Equal(was.TTL) {
+		d.harden(ChangeRestart, "state %s lives for %v, before for %v", is.Name, is.TTL, was.TTL)
 	}
 }
 

@@ -40,6 +40,9 @@ func (d *driver) drive(ctx context.Context) error {
 	for _, g := range d.guests {
 		g.Stop()
 	}
+	for _, w := range d.windows {
+		w.Stop()
+	}
 	go func() { // tasks that end still report
 		for range d.events {
 		}

@@ -94,10 +94,7 @@ func (j *Job) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, n := range o.Graph.Nodes {
-		if n.Kind != operators.NodeGuest {
-			continue
-		}
+	for _, n := range o.Graph.GuestNodes() {
 		m, err := o.Module(ctx, n)
 		if err != nil {
 			return err
@@ -382,7 +379,7 @@ func (j *Job) readsStdin() bool {
 // moduleRefs binds each guest operator to the module it runs.
 func (j *Job) moduleRefs() []checkpoint.ModuleRef {
 	var refs []checkpoint.ModuleRef
-	for _, n := range j.opts.Graph.Nodes {
+	for _, n := range j.opts.Graph.GuestNodes() {
 		if m := j.modules[n.ID]; m != nil {
 			refs = append(refs, checkpoint.ModuleRef{Operator: n.ID, Digest: m.Digest(), Path: n.Guest.Module, Size: j.kept[m.Digest()]})
 		}

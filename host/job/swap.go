@@ -232,7 +232,7 @@ func (j *Job) keepRevision(ctx context.Context, v *Revision) (*checkpoint.Next, 
 		return nil, err
 	}
 	next := &checkpoint.Next{Pipeline: digest, Modules: v.refs()}
-	for i, n := range guestNodes(v.Graph) {
+	for i, n := range v.Graph.GuestNodes() {
 		c, g := *n, *n.Guest
 		c.Guest = &g
 		if !filepath.IsAbs(g.Module) {
@@ -246,6 +246,7 @@ func (j *Job) keepRevision(ctx context.Context, v *Revision) (*checkpoint.Next, 
 	return next, nil
 }
 
+// guestNodes are the nodes whose operator is a guest's.
 func guestNodes(g *operators.Graph) (ns []*operators.Node) {
 	for _, n := range g.Nodes {
 		if n.Kind == operators.NodeGuest {

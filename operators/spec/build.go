@@ -206,7 +206,7 @@ func (b *builder) confine(line int, path, p string) {
 
 func (b *builder) guest(it *item, kind string) {
 	o := it.obj
-	g := &operators.GuestNode{Kind: abi.FunctionKind(kind), OnError: b.policy(it, "on_error"), Clock: "event",
+	g := &operators.GuestNode{Kind: abi.FunctionKind(kind), OnError: b.policy(it, "on_error"), Clock: operators.TimeEvent,
 		Memory: abi.DefaultMemoryBytes, Fuel: abi.FuelPerRecord}
 	it.node.Kind, it.node.Guest = operators.NodeGuest, g
 	if g.OnError.Policy == "" {
@@ -216,19 +216,8 @@ func (b *builder) guest(it *item, kind string) {
 	if c == nil {
 		return
 	}
-	g.Module, g.Function, g.Digest = c.text("module"), c.text("function"), strings.ToLower(c.text("digest"))
-	g.Memory, g.Fuel = c.size("memory", abi.DefaultMemoryBytes), c.integer("fuel", abi.FuelPerRecord)
-	g.Clock, g.DropOld = c.textOr("clock", "event"), c.strings("drop_states")
-	b.confine(c.node.Line, join(c.path, "module"), g.Module)
-	if g.Memory > abi.MaxMemoryBytes {
-		b.problem(c.node.Line, join(c.path, "memory"), fmt.Sprintf("an instance has at most %d MiB", abi.MaxMemoryBytes>>20), "")
-	}
-	if g.Digest != "" && (len(g.Digest) != 64 || strings.Trim(g.Digest, "0123456789abcdef") != "") {
-		b.problem(c.node.Line, join(c.path, "digest"), "a SHA-256 has 64 hexadecimal digits", "")
-	}
-	if d := c.sub("describe"); d != nil {
-		g.Describe = describeOf(d, g)
-	}
+	b.guestSettings(g, c)
+	g.DropOld, g.TTL = c.strings("drop_states"), ttlList(c.fields["state_ttl"])
 }
 
 func describeOf(d *object, g *operators.GuestNode) *abi.Descriptor {

@@ -31,6 +31,9 @@ func (b *builder) link() {
 		if it.node.Guest != nil {
 			b.resolve(it)
 		}
+		for _, f := range it.functions {
+			b.resolveFunction(f.g, f.c)
+		}
 	}
 	for _, it := range order {
 		b.edges(it)
@@ -134,6 +137,17 @@ func (b *builder) resolve(it *item) {
 	if c == nil || g.Module == "" {
 		return
 	}
+	if desc := b.resolveFunction(g, c); desc != nil && g.Fn != nil {
+		b.instances(it, c, desc)
+		b.expire(c, g)
+	}
+}
+
+// resolveFunction finds the function that the file names in c; nil: there is none, or nobody to ask.
+func (b *builder) resolveFunction(g *operators.GuestNode, c *object) *abi.Descriptor {
+	if g.Module == "" {
+		return nil
+	}
 	desc := g.Describe
 	if b.opts.Modules != nil {
 		path := g.Module
@@ -149,24 +163,24 @@ func (b *builder) resolve(it *item) {
 		switch {
 		case m.err != nil:
 			b.problem(c.node.Line, join(c.path, "module"), m.err.Error(), "")
-			return
+			return nil
 		case g.Digest != "" && g.Digest != m.digest:
 			b.problem(c.node.Line, join(c.path, "digest"), fmt.Sprintf("module %s has the SHA-256 %s", g.Module, m.digest), "")
 		case desc == nil && m.desc == nil:
 			b.problem(c.node.Line, c.path, fmt.Sprintf("module %s does not describe itself", g.Module), "describe the function here with describe:")
-			return
+			return nil
 		}
 		if m.desc != nil {
 			desc = m.desc
 		}
 	}
 	if desc != nil {
-		b.function(it, c, desc)
+		b.function(g, c, desc)
 	}
+	return desc
 }
 
-func (b *builder) function(it *item, c *object, desc *abi.Descriptor) {
-	g := it.node.Guest
+func (b *builder) function(g *operators.GuestNode, c *object, desc *abi.Descriptor) {
 	at, names := -1, []string{}
 	for i, f := range desc.Functions {
 		names = append(names, f.Name)
@@ -188,10 +202,27 @@ func (b *builder) function(it *item, c *object, desc *abi.Descriptor) {
 	}
 	f := desc.Functions[at]
 	if f.Kind != g.Kind {
-		b.problem(c.node.Line, c.path, fmt.Sprintf("function %q is a %s, not a %s", f.Name, f.Kind, g.Kind), "write "+string(f.Kind)+": for "+string(g.Kind)+":")
+		b.problem(c.node.Line, c.path, fmt.Sprintf("function %q is a %s, not a %s", f.Name, f.Kind, g.Kind), placeOf(f.Kind))
+		return
+	}
+	if (g.Kind == abi.FunctionAggregate || g.Kind == abi.FunctionWindow || g.Kind == abi.FunctionWatermark) && desc.Snapshot == abi.SnapshotMemory {
+		b.problem(c.node.Line, c.path, fmt.Sprintf("the memory of module %s is state, and windows and sources do not keep it", g.Module), "")
 		return
 	}
 	g.Fn, g.Index, g.Function, g.Outputs = &f, at, f.Name, f.Outputs
+}
+
+// placeOf says where functions of a kind belong.
+func placeOf(k abi.FunctionKind) string {
+	switch k {
+	case abi.FunctionAggregate:
+		return "it belongs into a window, as aggregates: {name: {guest: {module: ...}}}"
+	case abi.FunctionWindow:
+		return "it belongs into a window, as its process:"
+	case abi.FunctionWatermark:
+		return "it belongs into a source, as time: {watermarks: punctuated, punctuate: {module: ...}}"
+	}
+	return "write " + string(k) + ": in its place"
 }
 
 // edges turns references into edges.
@@ -214,6 +245,8 @@ func (b *builder) output(it, up *item, r ref) int {
 	if w := up.node.Window; w != nil && r.output == operators.LateOutput {
 		w.Late = true
 		return 1
+	} else if w != nil && w.Process != nil {
+		return b.windowOutput(it, w.Process, r)
 	}
 	g := up.node.Guest
 	if g == nil {
@@ -239,6 +272,7 @@ func (b *builder) output(it, up *item, r ref) int {
 func (b *builder) flow(it *item) {
 	n := it.node
 	if n.Kind == operators.NodeSource {
+		b.punctuated(it)
 		return
 	}
 	in, known, keyed := b.input(it)
@@ -270,7 +304,7 @@ func (b *builder) input(it *item) (schema []abi.Field, known, keyed bool) {
 		s, k := up.node.Schema, up.known
 		if r.output != "" {
 			s, k = nil, true // side outputs are raw
-			if w := up.node.Window; w != nil {
+			if w := up.node.Window; w != nil && r.output == operators.LateOutput {
 				s, k = w.Input, up.inputKnown
 			}
 		}

@@ -25,6 +25,9 @@ func (b *builder) deadLetters(order []*item) {
 		if g := it.node.Guest; g != nil {
 			schema = g.Input
 		}
+		if w := it.node.Window; w != nil {
+			schema = w.Input
+		}
 		edge := operators.Edge{From: it.node.ID, Output: operators.OutputDeadLetter}
 		if n := sinks[it.dead]; n != nil {
 			n.Inputs = append(n.Inputs, edge)
@@ -146,6 +149,7 @@ func prune(g *operators.Graph) {
 			continue // its rows are what they are
 		}
 		used, all := map[string]bool{}, false
+		punctuationNeeds(s.Source, used, &all)
 		need(g, s.ID, used, &all)
 		if all {
 			continue
@@ -158,6 +162,9 @@ func prune(g *operators.Graph) {
 		}
 		if len(kept) > 0 {
 			s.Schema = kept
+			if t := s.Source.Time; t != nil && t.Punctuate != nil {
+				t.Punctuate.Input = kept
+			}
 			carry(g, s.ID, kept)
 		}
 	}

@@ -193,6 +193,8 @@ func (r *reader) value(n *yaml.Node, f *field, path string) bool {
 		return r.scalar(n, &field{name: f.name, kind: kindEnum, enum: policies}, path)
 	case kindAggregates:
 		return r.aggregates(n, path)
+	case kindTTLs:
+		return r.ttls(n, path)
 	case kindKey:
 		if n.Kind == yaml.MappingNode {
 			return r.object(n, keyShape, path) != nil && len(r.problems) == before

@@ -38,6 +38,8 @@ func objects(b *strings.Builder, s *shape, seen map[*shape]bool) {
 			o = keyShape
 		case kindAggregates:
 			o = aggregateShape
+		case kindTTLs:
+			o = ttlShape
 		}
 		if o == nil || seen[o] {
 			continue
@@ -92,6 +94,8 @@ func takes(f *field) string {
 		return "duration, or a number of records"
 	case kindAggregates:
 		return "name: " + strings.Join(bareAggregates, ", ") + ", or an object"
+	case kindTTLs:
+		return "name: duration, off, or an object"
 	case kindSize:
 		return "size"
 	case kindEnum:

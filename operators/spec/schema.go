@@ -82,6 +82,9 @@ func schemaOfKind(f *field) node {
 	case kindAggregates:
 		return node{"type": "object", "minProperties": 1, "propertyNames": node{"minLength": 1},
 			"additionalProperties": node{"anyOf": []node{{"type": "string", "enum": bareAggregates}, schemaOf(aggregateShape)}}}
+	case kindTTLs:
+		return node{"type": "object", "minProperties": 1, "propertyNames": node{"minLength": 1},
+			"additionalProperties": node{"anyOf": []node{schemaOfKind(&field{kind: kindDurationOff}), schemaOf(ttlShape)}}}
 	case kindSize:
 		return node{"type": "string", "pattern": sizePattern}
 	case kindEnum:

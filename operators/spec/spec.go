@@ -92,7 +92,8 @@ type item struct {
 	endless  bool // has no end
 	// inputKnown: of a window, the schema of its late records is known
 	inputKnown bool
-	explicit   bool // parallelism given
+	explicit   bool          // parallelism given
+	functions  []functionRef // of a window
 }
 
 // ref is a reference to an operator's output.
@@ -200,6 +201,10 @@ func (b *builder) variant(n *yaml.Node, path string) *variant {
 		}
 		b.problem(n.Line, path, "an operator needs one of the fields "+oneOf(names), hint)
 		return nil
+	case len(by) == 2 && by[0].Value == "window" && by[1].Value == "process":
+		by, value = by[:1], value[:1] // a window's own function
+	case len(by) == 2 && by[1].Value == "window" && by[0].Value == "process":
+		by, value = by[1:], value[1:]
 	case len(by) > 1:
 		b.problem(by[1].Line, path, fmt.Sprintf("an operator has one kind, this one has %s and %s", by[0].Value, by[1].Value), "make two operators of it")
 		return nil

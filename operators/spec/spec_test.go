@@ -32,6 +32,12 @@ var testModules = fakeModules{"flights.wasm": {
 	{Name: "daily", Kind: abi.FunctionProcess, Keyed: true, Input: flightFields, Outputs: []string{"late", "odd"},
 		Output: []abi.Field{{Name: "origin", Type: abi.TypeString}, {Name: "n", Type: abi.TypeInt64}}},
 	{Name: "clean", Kind: abi.FunctionMap},
+}, "marks.wasm": {
+	{Name: "ends", Kind: abi.FunctionWatermark, Input: []abi.Field{{Name: "last", Type: abi.TypeBool}}},
+}, "sessions.wasm": {
+	{Name: "visits", Kind: abi.FunctionProcess, Keyed: true, States: []abi.StateDescriptor{
+		{Name: "seen", Kind: abi.StateValue, MaxBytes: 8, TTL: &abi.TTL{MS: 60_000}}, {Name: "cart", Kind: abi.StateMap}}},
+	{Name: "tidy", Kind: abi.FunctionFilter},
 }}
 
 func parse(t *testing.T, text string) (*operators.Graph, Problems) {

@@ -32,6 +32,7 @@ const (
 	kindKey        // a field, a list of fields, or an object
 	kindConst      // exactly field.enum[0]
 	kindAggregates // ordered map: name -> aggregate
+	kindTTLs       // ordered map: state -> duration, "off" or ttlShape
 	kindOperators  // a list of operators
 )
 
@@ -122,7 +123,8 @@ var timeShape = &shape{fields: []field{
 	{name: "source", kind: kindEnum, enum: []string{"event", "ingestion", "processing"}, doc: "Where the time of a record is from: its own field (event, default), the clock when it is read (ingestion; another one after a restart), or nowhere (processing: what looks at time goes by the clock)."},
 	{name: "field", kind: kindString, doc: "Field of the event time."},
 	{name: "unit", kind: kindEnum, enum: format.Units, doc: "What a number there counts since 1970 UTC; default ms. Text is RFC 3339; Parquet timestamps know their unit."},
-	{name: "watermarks", kind: kindEnum, enum: []string{"bounded", "monotonic", "none"}, doc: "How the watermark follows: out_of_orderness behind the greatest time (bounded, default), times never fall (monotonic), or only at the end of input (none)."},
+	{name: "watermarks", kind: kindEnum, enum: []string{"bounded", "monotonic", "punctuated", "none"}, doc: "How the watermark follows: out_of_orderness behind the greatest time (bounded, default), times never fall (monotonic), as a function of a module says behind each record (punctuated), or only at the end of input (none)."},
+	{name: "punctuate", kind: kindObject, object: punctuateShape, doc: "The function that says the watermark; a record at which it fails goes to on_error."},
 	{name: "out_of_orderness", kind: kindDuration, doc: "How far behind the greatest time so far a record may come without being late; default 0s."},
 	{name: "quantum", kind: kindDuration, doc: "Step of event time at which the watermark moves; default 100ms."},
 	{name: "idle", kind: kindDuration, doc: "A split that is read to its present end and gives nothing for so long no longer holds the watermark; default: it holds it for ever."},
@@ -153,8 +155,10 @@ var guestShape = &shape{fields: []field{
 	{name: "digest", kind: kindString, doc: "SHA-256 the module must have, hexadecimal."},
 	{name: "memory", kind: kindSize, doc: "Linear memory of one instance; default 64MiB."},
 	{name: "fuel", kind: kindInt, min: 1, max: 1 << 50, doc: "Fuel per record; default 52428800."},
+	{name: "instances", kind: kindInt, min: 1, max: 512, doc: "Of a module whose memory is state: in how many instances, each with keys of its own, it runs for good; default 8."},
 	{name: "clock", kind: kindEnum, enum: []string{"event", "processing"}, doc: "What the guest sees as time: that of the record (default), or the host's."},
 	{name: "describe", kind: kindObject, object: describeShape, doc: "What the function is, for a module that does not describe itself."},
+	{name: "state_ttl", kind: kindTTLs, doc: "How long what its states hold lives, by state; without: as the module declares it. A state that gets one later ages from that start on."},
 	{name: "drop_states", kind: kindStrings, doc: "States of an earlier version that may be dropped."},
 }}
 

@@ -22,9 +22,11 @@ var windowVariant = variantOf("window", "", "Aggregates windows, per key or over
 	field{name: "accumulation", kind: kindEnum, enum: []string{operators.Accumulating, operators.Discarding, operators.Retracting},
 		doc: "What a further result of a window holds: everything so far (accumulating, default), what came since the last (discarding), or everything, and the last is taken back first (retracting)."},
 	field{name: "lateness", kind: kindDuration, doc: "How long behind its end a window still takes records; each gives a further result, with a rising `revision`. Default 0s."},
-	field{name: "aggregates", kind: kindAggregates, required: true, doc: "Columns of the results."},
+	field{name: "aggregates", kind: kindAggregates, doc: "Columns of the results."},
+	field{name: "process", kind: kindObject, object: windowGuestShape, doc: "A guest function that is called when a window gives a result, and gives outputs in its place: it gets the row of the aggregates, or without aggregates the records, which the window then keeps."},
 	field{name: "evict", kind: kindObject, object: evictShape, doc: "Takes records out of a window that gives a result; the window then keeps every record."},
-	from, pField)
+	from, pField,
+	field{name: "on_error", kind: kindPolicy, doc: "What happens to a record, or a window's result, at which a guest function fails; default stop."})
 
 var windowShape = &shape{fields: []field{
 	{name: "type", kind: kindEnum, enum: []string{operators.WindowTumbling, operators.WindowSliding, operators.WindowCumulate,
@@ -71,8 +73,9 @@ var aggregateShape = &shape{fields: []field{
 	{name: operators.AggCollect, kind: kindString, doc: "All values, in order of arrival."},
 	{name: operators.AggTop, kind: kindObject, object: topShape, doc: "The records with the greatest values."},
 	{name: operators.AggQuantile, kind: kindObject, object: quantileShape, doc: "A quantile, within 1 %."},
+	{name: operators.AggGuest, kind: kindObject, object: windowGuestShape, doc: "What a guest's aggregate function gives: a column of this name, or of several each with its own name behind."},
 }, either: [][]string{{operators.AggCount, operators.AggSum, operators.AggMin, operators.AggMax, operators.AggAvg, operators.AggFirst,
-	operators.AggLast, operators.AggDistinct, operators.AggDistinctApprox, operators.AggCollect, operators.AggTop, operators.AggQuantile}}}
+	operators.AggLast, operators.AggDistinct, operators.AggDistinctApprox, operators.AggCollect, operators.AggTop, operators.AggQuantile, operators.AggGuest}}}
 
 var topShape = &shape{fields: []field{
 	{name: "by", kind: kindString, required: true, doc: "Field to compare."},
@@ -109,7 +112,16 @@ func (r *reader) aggregates(n *yaml.Node, path string) bool {
 func (b *builder) window(it *item) {
 	o := it.obj
 	w := &operators.WindowNode{Time: operators.TimeEvent, Accumulation: o.textOr("accumulation", operators.Accumulating),
-		Lateness: ms(o.duration("lateness", 0)), Aggregates: b.aggregateList(o.fields["aggregates"], o.path)}
+		Lateness: ms(o.duration("lateness", 0)), Aggregates: b.aggregateList(it, o.fields["aggregates"], join(o.path, "aggregates")), OnError: b.policy(it, "on_error")}
+	if c := o.sub("process"); c != nil {
+		w.Process = b.windowFunction(it, c, abi.FunctionWindow)
+	}
+	switch line := o.node.Line; {
+	case len(w.Aggregates) == 0 && w.Process == nil && !o.bad["aggregates"] && !o.bad["process"]:
+		b.problem(line, o.path, "a window needs aggregates, or a process function, or both", "aggregates: {n: count}")
+	case o.fields["on_error"] != nil && len(it.functions) == 0:
+		b.problem(o.fields["on_error"].Line, join(o.path, "on_error"), "no guest function is here that could fail", "")
+	}
 	it.node.Kind, it.node.Window = operators.NodeWindow, w
 	s := o.sub("window")
 	if s == nil {
@@ -191,7 +203,7 @@ func (b *builder) trigger(w *operators.WindowNode, t *object) {
 }
 
 // aggregateList reads checked aggregates.
-func (b *builder) aggregateList(n *yaml.Node, path string) (as []operators.WindowAggregate) {
+func (b *builder) aggregateList(it *item, n *yaml.Node, path string) (as []operators.WindowAggregate) {
 	if n == nil {
 		return nil
 	}
@@ -203,6 +215,9 @@ func (b *builder) aggregateList(n *yaml.Node, path string) (as []operators.Windo
 			o := objectOf(v, join(path, a.Name))
 			for kind := range o.fields {
 				a.Kind, a.Field = kind, o.text(kind)
+			}
+			if c := o.sub(operators.AggGuest); c != nil {
+				a.Field, a.Guest = "", b.windowFunction(it, c, abi.FunctionAggregate)
 			}
 			if t := o.sub(operators.AggTop); t != nil {
 				a.Field, a.N = t.text("by"), int(t.integer("n", 0))
@@ -255,6 +270,10 @@ func (b *builder) windowFlow(it *item, in []abi.Field, known, keyed bool) {
 			b.problem(n.Line, join(it.path, "window"), fmt.Sprintf("windows by event time, but the records of %q have no time", id), "give the source time:, or the window time: processing")
 		}
 	}
+	if !b.windowFunctions(it) {
+		it.known = false
+		return
+	}
 	if w.Window.Type == "" || math.MaxInt64-w.Lateness < w.Window.Size {
 		return
 	}
@@ -265,6 +284,7 @@ func (b *builder) windowFlow(it *item, in []abi.Field, known, keyed bool) {
 		return
 	}
 	n.Schema = window.Schema(w)
+	n.Keyed = keyed && w.Process == nil
 }
 
 // timeless is the id of a source above whose records have no event time; "": all have.
@@ -333,7 +353,20 @@ func windowNeeds(g *operators.Graph, n *operators.Node, used map[string]bool) bo
 	if w.Late && len(readers(g, n.ID, 1)) > 0 {
 		return false
 	}
+	for _, g := range w.GuestNodes("") {
+		if g.Guest.Fn == nil || len(g.Guest.Fn.Input) == 0 {
+			return false
+		}
+	}
+	if len(w.GuestNodes("")) > 0 && w.OnError.Policy == operators.PolicyDeadLetter {
+		return false // the whole record is shown
+	}
 	for _, a := range w.Aggregates {
+		if a.Guest != nil {
+			for _, f := range a.Guest.Fn.Input {
+				used[f.Name] = true
+			}
+		}
 		if a.Kind == operators.AggTop || a.Kind == operators.AggCollect && a.Field == "" {
 			return false
 		}
@@ -341,6 +374,11 @@ func windowNeeds(g *operators.Graph, n *operators.Node, used map[string]bool) bo
 	for _, a := range w.Aggregates {
 		if a.Field != "" {
 			used[a.Field] = true
+		}
+	}
+	if w.Process != nil && len(w.Aggregates) == 0 {
+		for _, f := range w.Process.Fn.Input {
+			used[f.Name] = true
 		}
 	}
 	if w.Window.GapField != "" {

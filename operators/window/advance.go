@@ -187,12 +187,18 @@ func (o *Op) fireKey(d state.Domain, k state.Key, at int64) error {
 	if o.shape == sliced {
 		return o.fireSlices(k, at)
 	}
+	if o.byEnd {
+		return o.fireByEnd(d, k, at)
+	}
 	for off := o.l.header; off < len(o.blk); {
 		gone, err := o.fireWindow(d, k, off, at)
 		if err != nil {
 			return err
 		}
 		if !gone {
+			if o.l.state == 0 { // the ends are in order
+				return nil
+			}
 			off += o.l.size(o.blk[off:])
 		}
 	}

@@ -127,7 +127,7 @@ func Validate(w *operators.WindowNode) error {
 		}
 		for _, c := range columns(w, a) {
 			if names[c.Name] {
-				errs = append(errs, fmt.Errorf("aggregate %q: results have a column %s already", a.Name, c.Name))
+				errs = append(errs, fmt.Errorf("aggregate %q: results have a column of that name already (%s)", a.Name, c.Name))
 			}
 			names[c.Name] = true
 		}

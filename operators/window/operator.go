@@ -36,6 +36,7 @@ type Op struct {
 	shape shape
 	// endless: windows have no end of their own: global, count
 	endless bool
+	byEnd   bool // see endsInOrder
 	gap     field
 	aggs    []aggregate
 	ctx     *operators.Context
@@ -136,6 +137,7 @@ func (o *Op) shapeState() error {
 		o.aggs = append(o.aggs, &elements{o})
 	}
 	o.l = newLayout(w, &o.trig, o.aggs, o.shape == sliced, KeepsRecords(w))
+	o.byEnd = endsInOrder(w, &o.trig, o.l)
 	o.in.base = abi.RowBitmap(len(w.Input))
 	return nil
 }

@@ -147,16 +147,15 @@ func (o *Op) find(sp span) (off int, found bool) {
 		}
 		return off, false
 	}
-	for off = len(o.blk); off > o.l.header; off -= o.l.headSize { // mostly it is the last one
-		x := o.spanAt(off - o.l.headSize)
-		if x == sp {
-			return off - o.l.headSize, true
-		}
-		if x.start < sp.start || x.start == sp.start && x.end < sp.end {
-			break
-		}
+	before := func(x span) bool { return x.start < sp.start || x.start == sp.start && x.end < sp.end }
+	off = len(o.blk)
+	if off == o.l.header || before(o.spanAt(off-o.l.headSize)) { // mostly it is a new one, or the last
+		return off, false
 	}
-	return off, false
+	if off -= o.l.headSize; o.spanAt(off) != sp {
+		off = o.search(func(x span) bool { return !before(x) })
+	}
+	return off, o.spanAt(off) == sp
 }
 
 // create makes an empty window at off.

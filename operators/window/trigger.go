@@ -135,6 +135,8 @@ func (o *Op) timedOut(off int, sp span) {
 func (o *Op) nextDue() (event, clock int64) {
 	own := never
 	switch {
+	case o.byEnd:
+		own = o.dueByEnd()
 	case o.shape == sliced:
 		if e, ok := o.asg.nextEnd(word(o.blk, o.l.header), o.ref); ok {
 			own = o.asg.at(e) - 1
