@@ -109,7 +109,7 @@ func (v *View) exportParquet(ctx context.Context, q Query, w io.Writer) (x Expor
 }
 
 func (d *decoder) parquetRow(e *snapread.Entry) (ParquetRow, error) {
-	r := ParquetRow{Operator: d.state.Operator, State: d.state.Name, Slot: int32(e.Slot()), RawKey: e.Key}
+	r := ParquetRow{Operator: d.state.Operator, State: d.state.Name, Slot: int32(e.Slot()), RawKey: keep(e.Key)}
 	var f struct {
 		Key, Entry, Value json.RawMessage
 		Index             *uint64
@@ -135,20 +135,15 @@ func (d *decoder) parquetRow(e *snapread.Entry) (ParquetRow, error) {
 	}
 	if t := e.Timer; t != nil {
 		domain, at := domains[t.Domain], t.At
-		r.Domain, r.Timer, r.At = &domain, notNil(t.Name), &at
+		r.Domain, r.Timer, r.At = &domain, keep(t.Name), &at
 		return r, nil
 	}
-	r.RawValue = notNil(e.Value)
+	r.RawValue = keep(e.Value)
 	if d.state.Kind != "value" {
-		r.RawEntry = notNil(e.UserKey)
+		r.RawEntry = keep(e.UserKey)
 	}
 	return r, nil
 }
 
-// notNil keeps what is empty apart from what is not there.
-func notNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
+// keep copies what is good for a call only; never nil, so that what is empty is not taken for absent.
+func keep(b []byte) []byte { return append(make([]byte, 0, len(b)), b...) }
