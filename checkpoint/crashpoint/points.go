@@ -25,6 +25,7 @@ const (
 	AfterCommit    = "F2"  // every sink published, no later checkpoint is complete
 	MidSwap        = "K21" // a task cut with the old module and closed it, other tasks may still run it
 	AfterSwap      = "K22" // the checkpoint of the swap is complete, nothing of the new code is
+	MidRegistry    = "K23" // the registry of savepoints and tags is written, not renamed into place
 	MidRetention   = "K24" // an old manifest is deleted, its objects are still there
 	BeforeFinal    = "F3"  // input ended, the final checkpoint has not begun
 )
@@ -56,6 +57,7 @@ var Points = []Point{
 	{AfterCommit, "every sink published, no later checkpoint is complete"},
 	{MidSwap, "a task cut with the old module and closed it, other tasks may still run it"},
 	{AfterSwap, "the checkpoint of a change is complete, nothing of the new code is"},
+	{MidRegistry, "the registry of savepoints and tags is written, not renamed into place"},
 	{MidRetention, "an old manifest is deleted, its objects are still there"},
 	{BeforeFinal, "input ended, the final checkpoint has not begun"},
 }

@@ -12,6 +12,7 @@ func snapshotCommand(s streams) *cli.Command {
 		Usage: "make, look at, keep, move and go back to snapshots of a pipeline",
 		Description: "A snapshot binds code, state, timers, watermarks and positions in the input under one id. Checkpoints are\n" +
 			"made by themselves and expire, savepoints are asked for and stay. All work beside a running pipeline.\n" + refWords,
+		Flags: []cli.Flag{jsonFlag()},
 		Subcommands: []*cli.Command{
 			createSnapshotCommand(s), listSnapshotsCommand(s), showSnapshotCommand(s), diffSnapshotsCommand(s),
 			tagSnapshotCommand(s), untagSnapshotCommand(s), verifySnapshotsCommand(s), exportSnapshotCommand(s),

@@ -28,7 +28,7 @@ func createSnapshot(c *cli.Context, s streams) error {
 	if err := t.there(); err != nil {
 		return err
 	}
-	cl, err := t.dial()
+	cl, store, err := t.reach(c.Context)
 	if err != nil {
 		return err
 	}
@@ -39,8 +39,11 @@ func createSnapshot(c *cli.Context, s streams) error {
 		if err != nil {
 			return asked(err)
 		}
-	} else if sp, err = t.promote(c); err != nil {
-		return err
+	} else {
+		defer store.Close()
+		if sp, err = promote(c, store); err != nil {
+			return err
+		}
 	}
 	return show(c, s, sp, func(w io.Writer) {
 		fmt.Fprintf(w, "savepoint %d", sp.ID)
@@ -52,12 +55,7 @@ func createSnapshot(c *cli.Context, s streams) error {
 }
 
 // promote makes a savepoint of a pipeline that does not run.
-func (t *target) promote(c *cli.Context) (sp control.Savepoint, err error) {
-	store, err := t.write()
-	if err != nil {
-		return sp, err
-	}
-	defer store.Close()
+func promote(c *cli.Context, store *snapstore.Store) (sp control.Savepoint, err error) {
 	sp.Tag = c.String("tag")
 	if sp.Tag != "" {
 		if err := store.TagFree(sp.Tag); err != nil {
@@ -68,7 +66,7 @@ func (t *target) promote(c *cli.Context) (sp control.Savepoint, err error) {
 	if sp.ID, err = store.Promote(c.Context, began); err != nil {
 		return sp, storeError(err)
 	}
-	if err := t.label(c, store, sp); err != nil {
+	if err := label(c, store, sp); err != nil {
 		return sp, storeError(fmt.Errorf("savepoint %d is made, but its tag or note is not: %w", sp.ID, err))
 	}
 	m, err := store.Load(sp.ID)
@@ -79,7 +77,7 @@ func (t *target) promote(c *cli.Context) (sp control.Savepoint, err error) {
 	return sp, nil
 }
 
-func (t *target) label(c *cli.Context, store *snapstore.Store, sp control.Savepoint) error {
+func label(c *cli.Context, store *snapstore.Store, sp control.Savepoint) error {
 	if sp.Tag != "" {
 		if _, err := storechange.Apply(c.Context, store, storechange.Change{Tag: &storechange.Tag{ID: sp.ID, Tag: sp.Tag}}); err != nil {
 			return err

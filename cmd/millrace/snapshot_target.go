@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,7 +37,7 @@ func targetOf(c *cli.Context, lo, hi int) (*target, error) {
 	named := ""
 	if c.String("state-dir") == "" && len(t.words) > 0 {
 		_, err := os.Stat(t.words[0])
-		if len(t.words) > hi || lo != hi && err == nil {
+		if len(t.words) > hi || lo != hi && err == nil || filepath.Ext(t.words[0]) == ".yaml" {
 			named, t.words = t.words[0], t.words[1:]
 		}
 	}
@@ -127,9 +128,33 @@ func (t *target) dial() (*control.Client, error) {
 	return cl, nil
 }
 
+// starting is how long a run may have the folder without answering: it starts, or ends.
+const starting = 5 * time.Second
+
+// reach finds who can change the pipeline's snapshots: the run that has them, or with none this process, by the
+// store open for writing. One of the two is not nil.
+func (t *target) reach(ctx context.Context) (*control.Client, *snapstore.Store, error) {
+	for deadline := time.Now().Add(starting); ; {
+		cl, err := t.dial()
+		if cl != nil || err != nil {
+			return cl, nil, err
+		}
+		s, err := t.write()
+		var locked *snapstore.LockedError
+		if !errors.As(err, &locked) || time.Now().After(deadline) {
+			return nil, s, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 // change makes a change to the pipeline's snapshots: through the run that has them, or directly.
 func (t *target) change(c *cli.Context, ch storechange.Change) (storechange.Changed, error) {
-	cl, err := t.dial()
+	cl, s, err := t.reach(c.Context)
 	if err != nil {
 		return storechange.Changed{}, err
 	}
@@ -140,10 +165,6 @@ func (t *target) change(c *cli.Context, ch storechange.Change) (storechange.Chan
 			return out, asked(err)
 		}
 		return out, nil
-	}
-	s, err := t.write()
-	if err != nil {
-		return storechange.Changed{}, err
 	}
 	defer s.Close()
 	out, err := storechange.Apply(c.Context, s, ch)

@@ -22,7 +22,7 @@ type guest struct {
 // find lists the guests in the order of their folders.
 func find(root string) ([]guest, error) {
 	var list []guest
-	for _, pattern := range []string{"examples/*/rust/Cargo.toml", "guests/cases/*/rust/Cargo.toml", "examples/*/go/go.mod", "guests/cases/*/go/go.mod"} {
+	for _, pattern := range []string{"examples/*/rust/Cargo.toml", "examples/*/*/rust/Cargo.toml", "guests/cases/*/rust/Cargo.toml", "examples/*/go/go.mod", "guests/cases/*/go/go.mod"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, err
