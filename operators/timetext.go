@@ -22,6 +22,11 @@ func (t *TimeSettings) String() string {
 		s += ", never falling"
 	case WatermarksNone:
 		s += ", a watermark only at the end of input"
+	case WatermarksPunctuated:
+		s += ", the watermark as a function says"
+		if p := t.Punctuate; p != nil {
+			s += fmt.Sprintf(", %s of %s", p.Function, p.Module)
+		}
 	default:
 		s += fmt.Sprintf(", at most %v out of order", t.OutOfOrderness)
 	}

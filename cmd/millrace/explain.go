@@ -91,7 +91,11 @@ func explain(g *operators.Graph) plan {
 		}
 		if n.Guest != nil && n.Guest.Fn != nil {
 			for _, st := range n.Guest.Fn.States {
-				p.State = append(p.State, fmt.Sprintf("%s.%s: %s state, %s", n.ID, st.Name, st.Kind, g.StateKind))
+				text := fmt.Sprintf("%s.%s: %s state, %s", n.ID, st.Name, st.Kind, g.StateKind)
+				if st.TTL != nil {
+					text += fmt.Sprintf(", an entry lives for %v", st.TTL)
+				}
+				p.State = append(p.State, text)
 			}
 		}
 	}

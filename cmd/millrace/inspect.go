@@ -82,6 +82,9 @@ func printFunction(w io.Writer, f *abi.Function) {
 		if st.Prefetched() {
 			fmt.Fprint(w, ", comes with the batch")
 		}
+		if st.TTL != nil {
+			fmt.Fprintf(w, ", an entry lives for %v", st.TTL)
+		}
 		fmt.Fprintln(w)
 	}
 	if len(f.Timers) > 0 {
