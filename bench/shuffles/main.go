@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -53,7 +54,9 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	r := &runner{n: *n, seed: *seed, workers: *workers, combos: cs, progress: os.Stderr}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt) // what is under way ends, and counts
+	r := &runner{n: *n, seed: *seed, workers: *workers, combos: cs, progress: os.Stderr, stop: stop}
 	r.run()
 	pprof.StopCPUProfile()
 	r.report()

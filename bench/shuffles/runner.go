@@ -21,6 +21,7 @@ type runner struct {
 	combos   []*combo
 	pairwise bool      // of each window and trigger one combination per seed
 	progress io.Writer // nil: none
+	stop     <-chan os.Signal
 
 	mu                sync.Mutex
 	totals            totals
@@ -41,17 +42,15 @@ type job struct {
 
 func (r *runner) run() {
 	r.met, r.started, r.reported = map[string]int{}, time.Now(), time.Now()
-	var jobs []job
-	for i := range shapes {
-		last := ^uint64(0)
-		for j := range r.n {
-			seed := r.seed + uint64(j)
-			if s := seed / perStream; s != last {
-				jobs = append(jobs, job{shape: &shapes[i], stream: s})
-				last = s
-			}
-			j := &jobs[len(jobs)-1]
-			j.seeds = append(j.seeds, seed)
+	var jobs []job // all shapes of one stream, then those of the next
+	for from := 0; from < r.n; {
+		j := job{stream: (r.seed + uint64(from)) / perStream}
+		for ; from < r.n && (r.seed+uint64(from))/perStream == j.stream; from++ {
+			j.seeds = append(j.seeds, r.seed+uint64(from))
+		}
+		for i := range shapes {
+			j.shape = &shapes[i]
+			jobs = append(jobs, j)
 		}
 	}
 	next := make(chan job)
@@ -75,7 +74,12 @@ func (r *runner) run() {
 		}()
 	}
 	for _, j := range jobs {
-		next <- j
+		select {
+		case next <- j:
+			continue
+		case <-r.stop:
+		}
+		break
 	}
 	close(next)
 	wg.Wait()
