@@ -108,6 +108,9 @@ func Worst(fs []Finding) Verdict {
 // Key compares the columns that records are keyed by. Types count where both are known: the same text may be
 // the key of a number and of a string, but a float's is not an integer's.
 func Key(old, now []abi.Field) (Verdict, string) {
+	if len(old) == 0 {
+		return Same, "" // not known to have been columns
+	}
 	if names(old) != names(now) {
 		return Refused, fmt.Sprintf("its records were keyed by %s, are by %s: the same entry would not be found again", names(old), names(now))
 	}
@@ -118,6 +121,9 @@ func Key(old, now []abi.Field) (Verdict, string) {
 	}
 	return Same, ""
 }
+
+// SameColumns says whether two keys are of the same columns, whatever their types.
+func SameColumns(a, b []abi.Field) bool { return names(a) == names(b) }
 
 func names(fs []abi.Field) string {
 	if len(fs) == 0 {
@@ -135,6 +141,11 @@ func State(old, now *abi.StateDescriptor) (Verdict, string) {
 	switch {
 	case old.Kind != now.Kind:
 		return Refused, fmt.Sprintf("its kind was %s, is %s: another name is needed", old.Kind, now.Kind)
+	case windows(old) && windows(now):
+		if old.Version != now.Version {
+			return Refused, "its windows are defined otherwise than those it holds"
+		}
+		return Same, ""
 	case now.Version < old.Version:
 		return Refused, fmt.Sprintf("its schema version goes back from %d to %d", old.Version, now.Version)
 	}
@@ -159,6 +170,11 @@ func State(old, now *abi.StateDescriptor) (Verdict, string) {
 		return Additive, fmt.Sprintf("values may grow from %d to %d bytes", was, is)
 	}
 	return Same, why
+}
+
+// windows says that a state is a window operator's, whose version stands for its definition.
+func windows(d *abi.StateDescriptor) bool {
+	return d.Schema != nil && (d.Schema.Type == abi.SchemaWindow || d.Schema.Type == abi.SchemaContents)
 }
 
 func bound(d *abi.StateDescriptor) int {

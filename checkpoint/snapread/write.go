@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/millrace-io/millrace/state"
@@ -24,6 +26,9 @@ func ClearedKey(key []byte) []byte { return state.ClearMarker(state.AppendEscape
 func TimerKey(key []byte, t Timer) []byte {
 	return ordered.AppendTimer(nil, t.Domain, state.Key{Bytes: key}, t.Name, t.At)[state.HashBytes:]
 }
+
+// IsCounter says whether a list's entry is not an element but the number of the next one.
+func (x *State) IsCounter(ukey []byte) bool { return x.Kind == "list" && len(ukey) > 0 && ukey[0] == 0 }
 
 // CompareKeys orders entries as runs have them.
 func CompareKeys(hashA uint64, a []byte, hashB uint64, b []byte) int {
@@ -79,4 +84,46 @@ func (w *RunWriter) Close() error {
 		return state.StorageError("remove", w.path, err)
 	}
 	return nil
+}
+
+// Rewrite makes one run of what a state holds in a range of slots, each value as change gives it; ok is false
+// where it holds nothing. change gets what it must not keep, and returns what is good until its next call.
+func (x *State) Rewrite(ctx context.Context, slots state.Range, dir string, store state.Objects, change func(ukey, value []byte) ([]byte, error)) (run state.Run, ok bool, err error) {
+	lo, hi := uint64(slots.Lo)<<48, uint64(slots.Hi)<<48-1
+	r, err := x.Open(ctx, lo, hi)
+	if err != nil {
+		return run, false, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	w, err := NewRunWriter(dir)
+	if err != nil {
+		return run, false, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	var buf []byte
+	for c := r.Scan(ctx, lo, hi); ; ok = true {
+		if !c.Next() {
+			if err := c.Err(); err != nil || !ok {
+				return run, false, err
+			}
+			run, err = w.Finish(ctx, store)
+			return run, err == nil, err
+		}
+		e := c.Entry()
+		v, err := change(e.UserKey, e.Value)
+		if err != nil {
+			return run, false, fmt.Errorf("key %q: %w", e.Key, err)
+		}
+		if buf = buf[:0]; x.TTL != nil {
+			buf = binary.LittleEndian.AppendUint64(buf, uint64(e.Stamp))
+		}
+		buf = append(buf, v...)
+		key := e.Key
+		if x.Kind != "value" {
+			key = CompositeKey(e.Key, e.UserKey)
+		}
+		if err := w.Add(e.Hash, key, buf, false); err != nil {
+			return run, false, err
+		}
+	}
 }

@@ -27,6 +27,11 @@ func (j *Job) fits(ctx context.Context, m *checkpoint.Manifest, r *checkpoint.Re
 		problems = append(problems, changedKeys(old, g, r)...)
 	}
 	problems = append(problems, memoryProblems(g, r, j.digestOf)...)
+	unfit, err := j.evolves(ctx, m, r, g)
+	if err != nil {
+		return err
+	}
+	problems = append(problems, unfit...)
 	if len(problems) > 0 {
 		return fmt.Errorf("%w %d: %s", ErrUnfit, m.ID, strings.Join(problems, "; "))
 	}
