@@ -30,6 +30,7 @@ func init() {
 }
 
 const filesPipeline = `name: files
+mode: stream
 checkpoint: {interval: 0s}
 operators:
   - {id: lines, source: file, path: in.ndjson, format: ndjson, fields: {ts: timestamp, key: string, amount: int64}, time: {field: ts}}
@@ -40,6 +41,7 @@ operators:
 
 func binaryPipeline(keys, records int, interval string) string {
 	return fmt.Sprintf(`name: binary
+mode: stream
 checkpoint: {interval: %s}
 operators:
   - {id: made, source: generator, kind: counter, records: %d, keys: %d}
