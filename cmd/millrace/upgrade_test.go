@@ -230,3 +230,42 @@ func TestUpgradeThatMigrates(t *testing.T) {
 	do(t, l.dir, "upgrade", "p.yaml").want(t, 0, "restart", "state seen goes from schema version 0 to 1", "migrated        count: 5 entries of state seen", "done")
 	l.stop()
 }
+
+// The commands of docs/upgrade.md, in their order, over a pipeline that runs.
+func TestUpgradePage(t *testing.T) {
+	l := newLive(t)
+	plan, ran := "", 0
+	for _, block := range blocks(t, "../../docs/upgrade.md", "sh") {
+		for line := range strings.Lines(block) {
+			line = strings.TrimSpace(line)
+			args, ok := strings.CutPrefix(line, "bin/millrace ")
+			if !ok {
+				t.Errorf("no test runs %q", line)
+				continue
+			}
+			switch {
+			case args == "run p.yaml &": // newLive did
+				continue
+			case args == "upgrade p.yaml":
+				l.module(cases.Upgrade("v2", cases.UpgradeCounts, 0))
+			case args == "diff p.yaml":
+				l.send(10)
+				change(t, l.dir, "parallelism: 2", "parallelism: 4")
+			case strings.HasPrefix(args, "snapshot create"):
+				l.settle("v1 v2")
+			}
+			r := do(t, l.dir, strings.Fields(strings.Replace(args, "HASH", plan, 1))...)
+			r.want(t, 0)
+			if strings.HasPrefix(args, "diff") {
+				plan = planIn(t, r.out)
+			}
+			ran++
+		}
+	}
+	if ran != 6 {
+		t.Errorf("%d commands ran, expected 6", ran)
+	}
+	l.send(20)
+	l.settle("v1 v2")
+	l.stop()
+}

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 )
 
-// Code is what a snapshot was made by.
-type Code struct {
+// StoredCode is what a snapshot was made by.
+type StoredCode struct {
 	Pipeline []byte                 // text of the pipeline file
 	Modules  []checkpoint.ModuleRef // by operator
 	// Read reads a module that the snapshot store holds.
@@ -19,7 +19,7 @@ type Code struct {
 }
 
 // CodeOf is the code that left snapshot id, as the store holds it.
-func (j *Job) CodeOf(ctx context.Context, id checkpoint.ID) (*Code, error) {
+func (j *Job) CodeOf(ctx context.Context, id checkpoint.ID) (*StoredCode, error) {
 	m, err := j.store.Load(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnfit, err)
@@ -33,7 +33,7 @@ func (j *Job) CodeOf(ctx context.Context, id checkpoint.ID) (*Code, error) {
 			return nil, fmt.Errorf("%w: checkpoint %d names module %.12s of operator %s but does not hold it", ErrUnfit, id, ref.Digest, ref.Operator)
 		}
 	}
-	return &Code{Pipeline: text, Modules: m.Modules, Read: func(digest string) ([]byte, error) { return j.store.Read(ctx, digest) }}, nil
+	return &StoredCode{Pipeline: text, Modules: m.Modules, Read: func(digest string) ([]byte, error) { return j.store.Read(ctx, digest) }}, nil
 }
 
 // Output is a file that a checkpoint published.

@@ -154,7 +154,7 @@ func (l *Local) restored(ctx context.Context, j *job.Job, id checkpoint.ID, rev 
 type storedModules struct {
 	ctx    context.Context
 	engine *engine.Engine
-	code   *job.Code
+	code   *job.StoredCode
 	dir    string
 }
 
