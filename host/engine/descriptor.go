@@ -45,7 +45,8 @@ func checkFunction(f *abi.Function) []string {
 	add := func(format string, args ...any) {
 		problems = append(problems, fmt.Sprintf("function %s: %s", f.Name, fmt.Sprintf(format, args...)))
 	}
-	kinds := []string{string(abi.FunctionMap), string(abi.FunctionFlatMap), string(abi.FunctionFilter), string(abi.FunctionProcess)}
+	kinds := []string{string(abi.FunctionMap), string(abi.FunctionFlatMap), string(abi.FunctionFilter), string(abi.FunctionProcess),
+		string(abi.FunctionAggregate), string(abi.FunctionWindow), string(abi.FunctionWatermark)}
 	if !contains(kinds, string(f.Kind)) {
 		add("kind %q is unknown, expected one of %v%s", f.Kind, kinds, nearest(string(f.Kind), kinds))
 	}
@@ -69,9 +70,50 @@ func checkFunction(f *abi.Function) []string {
 		if s.MaxBytes < 0 || s.MaxBytes > abi.MaxStateValueBytes {
 			add("state %s: max_bytes %d, expected 0 to %d", s.Name, s.MaxBytes, abi.MaxStateValueBytes)
 		}
+		if why := s.TTL.Check(); why != "" {
+			add("state %s: %s", s.Name, why)
+		}
 	}
-	if len(f.States) > 0 && !f.Keyed {
+	for _, why := range checkOfWindows(f) {
+		add("%s", why)
+	}
+	if len(f.States) > 0 && !f.Keyed && f.Kind != abi.FunctionAggregate {
 		add("it has keyed state but is not keyed")
+	}
+	return problems
+}
+
+// checkOfWindows checks what functions of windows declare.
+func checkOfWindows(f *abi.Function) (problems []string) {
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	switch f.Kind {
+	case abi.FunctionAggregate:
+		if f.Accumulator() == nil {
+			add("an aggregate has one state, its accumulator, of kind value and max_bytes 1 to %d", abi.MaxPrefetchBytes)
+		}
+		if len(f.Output) == 0 {
+			add("an aggregate declares the columns of its result as output")
+		}
+		if len(f.Outputs) > 0 {
+			add("an aggregate has no side outputs")
+		}
+	case abi.FunctionWindow:
+		if len(f.States) > 0 {
+			add("a window function has no state")
+		}
+	case abi.FunctionWatermark:
+		if len(f.States) > 0 || len(f.Output) > 0 || len(f.Outputs) > 0 || f.Keyed || len(f.Timers) > 0 {
+			add("a watermark function has no key, states, timers or outputs")
+		}
+		return problems
+	default:
+		if f.Retracts {
+			add("retracts is of aggregates only")
+		}
+		return problems
+	}
+	if f.Keyed || len(f.Timers) > 0 {
+		add("a function of kind %s is neither keyed nor sets timers: its windows are", f.Kind)
 	}
 	return problems
 }
