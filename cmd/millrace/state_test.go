@@ -337,3 +337,84 @@ func TestQueryAddress(t *testing.T) {
 	do(t, dir, "run", "p.yaml", "--query", "0.0.0.0:0").want(t, 2, "0.0.0.0:0", "this machine alone")
 	do(t, dir, "run", "p.yaml", "--query", "nonsense").want(t, 2, "nonsense")
 }
+
+// The commands of docs/state.md, in order.
+func TestStateDocument(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "examples", "wordcount"), os.DirFS("../../examples/wordcount")); err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []string{"out", ".millrace"} {
+		if err := os.RemoveAll(filepath.Join(dir, "examples", "wordcount", left)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ran := 0
+	for _, block := range blocks(t, "../../docs/state.md", "sh") {
+		for line := range strings.Lines(block) {
+			args, ok := strings.CutPrefix(strings.TrimSpace(line), "bin/millrace ")
+			if !ok {
+				t.Fatalf("no test runs %q", line)
+			}
+			do(t, dir, strings.Fields(args)...).want(t, 0)
+			ran++
+		}
+	}
+	if ran < 10 {
+		t.Errorf("%d commands found", ran)
+	}
+}
+
+// Windows and timers in the middle of a stream, decoded by what the snapshot keeps of them.
+func TestStateOfWindows(t *testing.T) {
+	dir := project(t, `name: slow
+checkpoint: {interval: 50ms}
+operators:
+  - {id: made, source: generator, kind: payments, format: ndjson, records: 20000, rate: 4000}
+  - {id: by, key_by: card}
+  - id: sums
+    window: {type: tumbling, size: 1h}
+    aggregates: {n: count}
+  - {id: out, sink: file, path: out/}
+`)
+	c := command(dir, "run", "p.yaml")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	waitFor(t, "windows", func() bool { return do(t, dir, "state", "scan", "--state", "windows", "p.yaml").out != "" })
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	r := do(t, dir, "state", "scan", "--state", "windows", "--limit", "0", "p.yaml")
+	r.want(t, 0)
+	total := 0
+	for _, row := range stateRows(t, r.out) {
+		var v struct {
+			Windows []struct {
+				Start, End string
+				Aggregates struct{ N int }
+			}
+		}
+		if err := json.Unmarshal(row.Value, &v); err != nil || len(v.Windows) == 0 {
+			t.Fatalf("%s: %v", row.Value, err)
+		}
+		for _, w := range v.Windows {
+			if !strings.HasSuffix(w.Start, ":00:00.000Z") || w.Aggregates.N < 1 {
+				t.Errorf("%+v", w)
+			}
+			total += w.Aggregates.N
+		}
+	}
+	if total == 0 {
+		t.Error("no records in windows")
+	}
+	key := stateRows(t, r.out)[0].Key
+	write(t, dir, "patch.ndjson", fmt.Sprintf(`{"operator":"sums","state":"windows","key":%q,"value":{"windows":[]}}`, key))
+	do(t, dir, "state", "patch", "--from", "patch.ndjson", "p.yaml").want(t, 2, "only all windows of a key can be deleted")
+	write(t, dir, "patch.ndjson", fmt.Sprintf(`{"operator":"sums","state":"windows","key":%q,"delete":true}`, key))
+	do(t, dir, "state", "patch", "--from", "patch.ndjson", "--tag", "without", "p.yaml").want(t, 0)
+	do(t, dir, "state", "get", "--state", "windows", "--key", key, "--snapshot", "without", "p.yaml").want(t, 1)
+	do(t, dir, "state", "get", "--state", "windows", "--key", key, "p.yaml").want(t, 0)
+}
