@@ -31,7 +31,7 @@ func Export(ctx context.Context, w io.Writer, s *snapstore.Store, id checkpoint.
 		return err
 	}
 	defer lease.Release()
-	m, err := s.Load(id)
+	m, err := checkpoint.Decode(lease.File(id))
 	if err != nil {
 		return err
 	}
@@ -55,10 +55,7 @@ func sealContext(s Sealing, job string, id checkpoint.ID) seal.Context {
 }
 
 func write(ctx context.Context, w io.Writer, s *snapstore.Store, m *checkpoint.Manifest, lease *snapstore.Lease) error {
-	file, err := s.Manifest(m.ID)
-	if err != nil {
-		return err
-	}
+	file := lease.File(m.ID)
 	h := sha256.New()
 	// One goroutine and a fixed level: the bytes must not depend on the machine.
 	z, err := zstd.NewWriter(io.MultiWriter(w, h), zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault),

@@ -310,7 +310,7 @@ func faultRun(t *testing.T, kind string, seed uint64) {
 				}
 			}
 		})
-		err := work(m, w, id, f.rng)
+		err := work(m, clean, w, id, f.rng)
 		switch {
 		case errors.Is(err, errCrash):
 			died++
@@ -341,7 +341,7 @@ func faultRun(t *testing.T, kind string, seed uint64) {
 }
 
 // work is what a process does after a checkpoint; its death is an error.
-func work(m *Mirror, w *world, id checkpoint.ID, rng *rand.Rand) (err error) {
+func work(m, clean *Mirror, w *world, id checkpoint.ID, rng *rand.Rand) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p != any(errCrash) {
@@ -352,6 +352,11 @@ func work(m *Mirror, w *world, id checkpoint.ID, rng *rand.Rand) (err error) {
 	}()
 	if _, err := m.Push(ctx, w.local, id); err != nil {
 		return err
+	}
+	if c, err := clean.Catalog(ctx); err != nil {
+		return err
+	} else if _, ok := c.Find(id); !ok {
+		w.t.Errorf("snapshot %d was pushed and is not there", id)
 	}
 	if rng.IntN(2) == 0 {
 		if _, err := m.Retain(ctx, 3); err != nil {

@@ -37,10 +37,7 @@ func (m *Mirror) Push(ctx context.Context, local *snapstore.Store, id checkpoint
 		return Pushed{}, err
 	}
 	defer lease.Release()
-	file, err := local.Manifest(id)
-	if err != nil {
-		return Pushed{}, err
-	}
+	file := lease.File(id)
 	man, err := checkpoint.Decode(file)
 	if err != nil {
 		return Pushed{}, err

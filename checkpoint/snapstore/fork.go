@@ -44,7 +44,8 @@ func (s *Store) ForkWith(ctx context.Context, from *Store, id checkpoint.ID, cha
 	}
 	defer lease.Release()
 	defer s.Hold()()
-	parent, file, err := from.load1(id)
+	file := lease.File(id)
+	parent, err := checkpoint.Decode(file)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,13 @@ type Lease struct {
 	s    *Store
 	path string
 	text leaseFile
+	// files are the manifests as they were when the lease was taken: a removal that had begun just before may
+	// still take those away, and spares the objects.
+	files map[checkpoint.ID][]byte
 }
+
+// File is the manifest file of a snapshot of the lease.
+func (l *Lease) File(id checkpoint.ID) []byte { return l.files[id] }
 
 type leaseFile struct {
 	Format    int             `json:"format"`
@@ -46,13 +52,14 @@ var leaseCount atomic.Uint64
 // reading only, beside a running job. Errors: ErrNoCheckpoint if one is gone, and those of Load.
 func (s *Store) Lease(purpose string, ids ...checkpoint.ID) (*Lease, error) {
 	host, _ := os.Hostname()
-	l := &Lease{s: s, text: leaseFile{Format: 1, Host: host, PID: os.Getpid(), Purpose: purpose, Snapshots: ids}}
+	l := &Lease{s: s, files: map[checkpoint.ID][]byte{}, text: leaseFile{Format: 1, Host: host, PID: os.Getpid(), Purpose: purpose, Snapshots: ids}}
 	l.path = s.path("leases", fmt.Sprintf("%d-%d.json", l.text.PID, leaseCount.Add(1)))
 	for _, id := range ids {
-		m, err := s.Load(id)
+		m, file, err := s.load1(id)
 		if err != nil {
 			return nil, err
 		}
+		l.files[id] = file
 		for ref := range m.Objects() {
 			l.text.Objects = append(l.text.Objects, ref.Digest)
 		}

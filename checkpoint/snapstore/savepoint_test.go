@@ -437,3 +437,51 @@ func TestLeaseThatCannotBeReadStopsRemoval(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestLeaseTakenDuringARemoval: the reader's lease comes after the writer looked for leases and before it takes
+// the manifest away: the objects stay, and the reader has the manifest.
+func TestLeaseTakenDuringARemoval(t *testing.T) {
+	mem := faultfs.New()
+	var lease *snapstore.Lease
+	reader := func() *snapstore.Store {
+		s, err := snapstore.Open("/store", snapstore.Options{FS: mem, ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open(t, faultfs.Inject(mem, func(op faultfs.Op, path string) error {
+		if op == faultfs.OpRemove && strings.HasSuffix(path, "manifests/00000001.json") && lease == nil {
+			var err error
+			if lease, err = reader().Lease("export", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nil
+	}), "/store")
+	run := put(t, s, "only in the first")
+	for id := checkpoint.ID(1); id <= 3; id++ {
+		s.Begin(id)
+		m := manifest(id, put(t, s, fmt.Sprint(id)))
+		if id == 1 {
+			m = manifest(1, run)
+		}
+		complete(t, s, m)
+		if _, err := s.Retain(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lease == nil {
+		t.Fatal("nothing was removed")
+	}
+	if got, err := reader().Read(ctx, run.Object); err != nil || string(got) != "only in the first" {
+		t.Fatalf("%q %v", got, err)
+	}
+	if m, err := checkpoint.Decode(lease.File(1)); err != nil || m.ID != 1 {
+		t.Fatal(m, err)
+	}
+	if err := lease.Release(); err != nil {
+		t.Fatal(err)
+	}
+	exactly(t, mem, "/store", s)
+}
