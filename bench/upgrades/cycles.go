@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/abi/abitest"
 	"github.com/millrace-io/millrace/guests/cases"
 )
 
@@ -117,7 +118,7 @@ func (t *trial) traps() {
 // unfit is a version that does not fit the state, or is no module of this contract.
 func (t *trial) unfit() {
 	old := t.module
-	t.module = cases.Redescribe(t.next(cases.UpgradeCounts, 0), func(d *abi.Descriptor) {
+	t.module = abitest.Redescribe(t.next(cases.UpgradeCounts, 0), func(d *abi.Descriptor) {
 		if t.rng.IntN(2) == 0 {
 			d.ABI = 99
 		} else {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/abi/abitest"
 	"github.com/millrace-io/millrace/guests/cases"
 )
 
@@ -44,7 +45,6 @@ type trial struct {
 	schema      int // of its state
 	module      []byte
 	parallelism int
-	restored    []string // versions not to be run again unasked
 
 	mu   sync.Mutex // the input
 	sent int
@@ -96,7 +96,7 @@ func (t *trial) tag() string { return fmt.Sprintf("v%d", t.version) }
 func (t *trial) next(behaviour byte, number int) []byte {
 	t.version++
 	wasm := cases.Upgrade(t.tag(), behaviour, number)
-	return cases.Redescribe(wasm, func(d *abi.Descriptor) { d.Functions[0].States[0].Version = t.schema })
+	return abitest.Redescribe(wasm, func(d *abi.Descriptor) { d.Functions[0].States[0].Version = t.schema })
 }
 
 // write makes the pipeline file and its module what they are to be.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/abi/abitest"
 	"github.com/millrace-io/millrace/guests/cases"
 )
 
@@ -125,7 +126,7 @@ func TestUpgradeFromASecondTerminal(t *testing.T) {
 	do(t, l.dir, "status", "p.yaml").want(t, 0, "upgrade", "done, at checkpoint")
 
 	// What does not fit is refused; what is no module is the business of another verb.
-	l.module(cases.Redescribe(cases.Upgrade("v3", cases.UpgradeCounts, 0), func(d *abi.Descriptor) { d.Functions[0].States[0].Kind = abi.StateList }))
+	l.module(abitest.Redescribe(cases.Upgrade("v3", cases.UpgradeCounts, 0), func(d *abi.Descriptor) { d.Functions[0].States[0].Kind = abi.StateList }))
 	do(t, l.dir, "upgrade", "p.yaml").want(t, 2, "state seen is a value, the new module declares a list")
 	l.module([]byte("no module"))
 	do(t, l.dir, "upgrade", "p.yaml").want(t, 2, "module refused")
@@ -220,7 +221,7 @@ func TestUpgradeThatMigrates(t *testing.T) {
 	l := newLive(t)
 	l.settle("v1")
 	schema1 := func(behaviour byte, number int) []byte {
-		return cases.Redescribe(cases.Upgrade("v2", behaviour, number), func(d *abi.Descriptor) { d.Functions[0].States[0].Version = 1 })
+		return abitest.Redescribe(cases.Upgrade("v2", behaviour, number), func(d *abi.Descriptor) { d.Functions[0].States[0].Version = 1 })
 	}
 	l.module(schema1(cases.UpgradeStays, 2))
 	do(t, l.dir, "upgrade", "p.yaml").want(t, 2, `failed for 1 of 5 entries, the first is key "k2"`)

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/abi/abitest"
 	"github.com/millrace-io/millrace/guests/cases"
 	"github.com/millrace-io/millrace/host/job"
 )
 
 // schema1 is a version of the upgrade case whose state seen has schema version 1.
 func schema1(tag string, behaviour byte, number int) []byte {
-	return cases.Redescribe(cases.Upgrade(tag, behaviour, number), func(d *abi.Descriptor) { d.Functions[0].States[0].Version = 1 })
+	return abitest.Redescribe(cases.Upgrade(tag, behaviour, number), func(d *abi.Descriptor) { d.Functions[0].States[0].Version = 1 })
 }
 
 // lastCounts is the newest count of each key.
@@ -97,7 +98,7 @@ func TestMigrationOfAList(t *testing.T) {
 	t.Cleanup(func() { u.run.Crash() })
 	u.send(8) // two of each key, all before the timer at 1000
 	u.settle()
-	wasm := cases.Redescribe(cases.Upgrade("v2", cases.UpgradeCounts, 0), func(d *abi.Descriptor) { d.Functions[1].States[1].Version = 1 })
+	wasm := abitest.Redescribe(cases.Upgrade("v2", cases.UpgradeCounts, 0), func(d *abi.Descriptor) { d.Functions[1].States[1].Version = 1 })
 	u.mustChange(job.Change{Revision: u.version(wasm, u.yaml)})
 	u.feed.End()
 	u.Finish(u.run)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/abi/abitest"
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/guests/cases"
 	"github.com/millrace-io/millrace/host/job"
@@ -308,7 +309,7 @@ func TestC029SwapsThatDoNotFit(t *testing.T) {
 	u := newUpgrading(t, "checkpoint: {interval: 20ms}", 1, "stop")
 	u.send(100)
 	state := func(change func(s *abi.StateDescriptor)) []byte {
-		return cases.Redescribe(cases.Upgrade("v2", cases.UpgradeCounts, 0), func(d *abi.Descriptor) { change(&d.Functions[0].States[0]) })
+		return abitest.Redescribe(cases.Upgrade("v2", cases.UpgradeCounts, 0), func(d *abi.Descriptor) { change(&d.Functions[0].States[0]) })
 	}
 	for _, c := range []struct {
 		name string
