@@ -32,6 +32,9 @@ var elsewhere = map[string]string{
 	"go tool task test":                          "CI runs it",
 	"go build -o bin/millrace ./cmd/millrace":    "TestMain",
 	"bin/millrace schema > pipeline.schema.json": "TestSchemaIsJSON",
+
+	"bin/millrace status examples/fraud/pipeline.yaml":               "TestSecondTerminal",
+	"bin/millrace stop examples/fraud/pipeline.yaml --savepoint end": "TestSecondTerminal",
 }
 
 func TestReadmeCommands(t *testing.T) {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -22,7 +20,7 @@ import (
 // served is the pipeline of this process as other processes see it.
 type served struct {
 	w       worker.Worker
-	info    control.Info // all but Stats
+	info    control.Info // all but code and Stats
 	stopped atomic.Bool  // at once, by another process
 
 	mu     sync.Mutex
@@ -31,16 +29,10 @@ type served struct {
 }
 
 func newServed(w worker.Worker, d worker.Deploy) *served {
-	sum := sha256.Sum256(d.Graph.Text)
 	p := &served{w: w, info: control.Info{PID: os.Getpid(), Version: job.Version, Pipeline: d.Graph.Name, File: d.Graph.File,
-		Digest: hex.EncodeToString(sum[:]), StateDir: d.StateDir, StartedMS: time.Now().UnixMilli()}}
+		StateDir: d.StateDir, StartedMS: time.Now().UnixMilli()}}
 	if abs, err := filepath.Abs(d.StateDir); err == nil {
 		p.info.StateDir = abs
-	}
-	for _, n := range d.Graph.Nodes {
-		if n.Guest != nil {
-			p.info.Modules = append(p.info.Modules, control.Module{Operator: n.ID, Path: n.Guest.Module, Digest: n.Guest.Digest})
-		}
 	}
 	return p
 }
@@ -78,6 +70,10 @@ func (p *served) Info(ctx context.Context) (control.Info, error) {
 		return control.Info{}, controlError(err)
 	}
 	in := p.info
+	in.Digest = st.Pipeline
+	for _, m := range st.Modules {
+		in.Modules = append(in.Modules, control.Module{Operator: m.Operator, Path: m.Path, Digest: m.Digest})
+	}
 	in.Stats = control.Stats{Read: st.Read, Watermark: st.Watermark, Checkpoint: st.Checkpoint, CheckpointAgeMS: st.CheckpointAge,
 		Checkpoints: st.Checkpoints, Failed: st.Failed, LastFailure: st.LastFailure, FailuresInARow: st.FailuresInARow,
 		Restarts: st.Restarts, Paused: st.Paused, QueuedBytes: st.QueuedBytes}

@@ -15,7 +15,7 @@ func stopCommand(s streams) *cli.Command {
 		Usage:     "stop a running pipeline with a checkpoint",
 		ArgsUsage: stateArgs,
 		Description: "The same run command goes on from there. With --savepoint the last checkpoint is a savepoint of that name,\n" +
-			"which does not expire. If it can't be made, the pipeline stops with what it has, and this says why.",
+			"which does not expire. If it can't be made this says why, and the pipeline goes on from its last checkpoint.",
 		Flags: []cli.Flag{
 			stateDirFlag(), jsonFlag(),
 			&cli.StringFlag{Name: "savepoint", Usage: "end with a savepoint and give it the name `TAG`"},
