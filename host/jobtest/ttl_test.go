@@ -114,6 +114,33 @@ func TestC018OldState(t *testing.T) {
 	w.expectValues("key-9", "no value", "no u")
 }
 
+// TestTTLRemoved: without its TTL a state keeps what had not expired, for ever; with another one, that counts.
+func TestTTLRemoved(t *testing.T) {
+	t.Parallel()
+	text := func(ttls string) string { return ttlText(atTheEnd, ttls, 1) }
+	w := New(t, text("small: 1s, map: 1s, list: 1s"))
+	w.timeOf(0, time.Millisecond)
+	feed := w.Feed("in")
+	restart := func(ttls string, rs ...abi.Record) {
+		t.Helper()
+		w.Pipeline(text(ttls))
+		w.timeOf(0, time.Millisecond)
+		feed.Push(rs...)
+		r := w.Start()
+		w.Checkpoint(r)
+		r.Stop()
+		if res, err := r.Wait(); err != nil || res.Complete {
+			t.Fatalf("stopped: %+v %v", res, err)
+		}
+	}
+	restart("small: 1s, map: 1s, list: 1s", Text("old", 1, "set x"), Text("k", 1000, "set x;put u y;append z"), Text("w", 1500, "out"))
+	restart("", Text("w", 90_000, "out"), Text("k", 90_000, "value;scan;list"), Text("old", 90_000, "value"))
+	restart("small: 5s", Text("w", 94_000, "out"), Text("k", 94_000, "value;scan"))
+	restart("small: 2s, list: {after: 1s, refresh: read}", Text("k", 95_000, "value;list"))
+	w.expectValues("k", "value x", "map u=y", "list z", "value x", "map u=y", "no value", "list z")
+	w.expectValues("old", "no value")
+}
+
 // TestTTLByTheClock: what ages by the host's clock goes without a record coming.
 func TestTTLByTheClock(t *testing.T) {
 	t.Parallel()
