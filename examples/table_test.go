@@ -31,7 +31,7 @@ var table = []example{
 	{"flights", "pipeline.yaml", 3000, map[string]string{"out": "flights/golden/sample.ndjson"}},
 	{"busiest", "pipeline.yaml", 3000, map[string]string{"out": "busiest/golden/sample.ndjson"}},
 	{"delays", "pipeline.yaml", 3000, map[string]string{"out": "delays/golden/sample.ndjson"}},
-	{"words", "file.yaml", 16, map[string]string{"out": "words/golden/windows.ndjson"}},
+	{"words", "pipeline.yaml", 16, map[string]string{"out": "words/golden/windows.ndjson"}},
 	{"shop", "pipeline.yaml", 500, map[string]string{"out": "shop/golden/visits.ndjson", "late": "shop/golden/late.ndjson"}},
 	{"deadline", "pipeline.yaml", 400, map[string]string{"alerts": "deadline/golden/alerts.ndjson", "unmatched": "deadline/golden/unmatched.ndjson"}},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/host/lateness"
 	"github.com/millrace-io/millrace/host/task"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/connect"
@@ -33,8 +34,8 @@ func explainCommand(s streams) *cli.Command {
 			}
 			p := explain(g)
 			if c.Bool("late") {
-				if p.Input, err = readInputs(c.Context, g, connect.Env{Stdin: s.in}); err != nil {
-					return err
+				if p.Input, err = lateness.Read(c.Context, g, connect.Env{}); err != nil {
+					return refused(err)
 				}
 			}
 			return show(c, s, p, func(w io.Writer) { p.print(w) })
@@ -44,13 +45,13 @@ func explainCommand(s streams) *cli.Command {
 
 // plan is what explain shows.
 type plan struct {
-	Name     string       `json:"name"`
-	Mode     planMode     `json:"mode"`
-	Tasks    int          `json:"tasks"`
-	Vertices []planVertex `json:"vertices"`
-	Promises []planPoint  `json:"promises"`
-	State    []string     `json:"state"`
-	Input    []planInput  `json:"input,omitempty"` // only if asked for
+	Name     string           `json:"name"`
+	Mode     planMode         `json:"mode"`
+	Tasks    int              `json:"tasks"`
+	Vertices []planVertex     `json:"vertices"`
+	Promises []planPoint      `json:"promises"`
+	State    []string         `json:"state"`
+	Input    []lateness.Input `json:"input,omitempty"` // only if asked for
 }
 
 type planVertex struct {
@@ -208,6 +209,12 @@ func windowText(w *operators.WindowNode) string {
 			text += " (counted and dropped: nothing reads the output late)"
 		}
 	}
+	for _, g := range w.GuestNodes("") {
+		text += fmt.Sprintf(", %s by %s of %s", g.ID[1:], g.Guest.Function, g.Guest.Module)
+	}
+	if w.OnError.Policy != "" {
+		text += ", on error " + w.OnError.Policy
+	}
 	return text
 }
 
@@ -249,7 +256,7 @@ func (p plan) print(w io.Writer) {
 	if len(p.Input) > 0 {
 		fmt.Fprintln(w, "input")
 		for _, in := range p.Input {
-			in.print(w)
+			printInput(w, in)
 		}
 	}
 }

@@ -1,213 +1,19 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/millrace-io/millrace/abi"
-	"github.com/millrace-io/millrace/host/clock"
 	"github.com/millrace-io/millrace/host/job"
-	"github.com/millrace-io/millrace/operators"
-	"github.com/millrace-io/millrace/operators/connect"
-	"github.com/millrace-io/millrace/operators/window"
-	"github.com/millrace-io/millrace/state"
+	"github.com/millrace-io/millrace/host/lateness"
 )
-
-// planInput is what reading a source shows: how many of its records come too late. Each split is judged by
-// the watermark of its own data; several splits have the least of theirs, so no more are late than it says.
-type planInput struct {
-	Source    string       `json:"source"`
-	Watermark string       `json:"watermarks,omitempty"` // bounded, monotonic or none
-	DelayMS   int64        `json:"out_of_orderness_ms"`
-	Records   int64        `json:"records"` // that the source makes: on_error has the malformed ones and those whose field of the time is missing
-	Timeless  int64        `json:"without_time"`
-	Malformed int64        `json:"malformed"`
-	Late      int64        `json:"late"`
-	Furthest  int64        `json:"furthest_behind_ms"` // the delay with which none is late
-	Splits    []planSplit  `json:"splits"`
-	Windows   []planWindow `json:"windows,omitempty"`
-}
-
-type planSplit struct {
-	Split    string `json:"split"`
-	Records  int64  `json:"records"`
-	Future   int64  `json:"in_the_future"`
-	Behind   int64  `json:"behind"` // the greatest time so far
-	Late     int64  `json:"late"`
-	Furthest int64  `json:"furthest_behind_ms"`
-}
-
-// planWindow is a window operator that reads the source, perhaps through functions.
-type planWindow struct {
-	Operator string   `json:"operator"`
-	Through  []string `json:"through,omitempty"` // functions on the way, which may drop, make and hold back records
-	Late     int64    `json:"late"`
-	Kept     bool     `json:"to_late_output"` // late records go to its side output, else they are dropped
-	Lateness int64    `json:"lateness_ms"`
-	Session  bool     `json:"session"`
-}
-
-// readInputs reads every source of a graph to its present end, without functions, sinks and state.
-func readInputs(ctx context.Context, g *operators.Graph, env connect.Env) ([]planInput, error) {
-	for _, n := range g.Nodes {
-		if err := readable(n); err != nil {
-			return nil, refused(err)
-		}
-	}
-	var inputs []planInput
-	for _, n := range g.Nodes {
-		if n.Source == nil {
-			continue
-		}
-		in, err := readInput(ctx, g, n, env)
-		if err != nil {
-			return nil, refused(err)
-		}
-		inputs = append(inputs, in)
-	}
-	return inputs, nil
-}
-
-// readable refuses sources that have no end, or give their records only once.
-func readable(n *operators.Node) error {
-	switch {
-	case n.Source == nil:
-		return nil
-	case connect.Promise(n) == operators.PromiseLossy:
-		return fmt.Errorf("source %s can't be read to tell what would be late: what is taken from a %s is gone", n.ID, n.Source.Connector)
-	case n.Source.Generator != nil && n.Source.Generator.Records == 0:
-		return fmt.Errorf("source %s can't be read to tell what would be late: it has no end", n.ID)
-	}
-	if t := n.Source.Time; t != nil && !slices.Contains(foretold, t.Watermarks) {
-		return fmt.Errorf("what of source %s would be late can't be told: its watermarks are %s", n.ID, t.Watermarks)
-	}
-	return nil
-}
-
-// foretold are the watermark generators that the times alone decide.
-var foretold = []string{operators.WatermarksBounded, operators.WatermarksMonotonic, operators.WatermarksNone}
-
-// wholeSource is a source node that keeps every record and makes no keys.
-func wholeSource(n *operators.Node) *operators.Node {
-	c, s := *n, *n.Source
-	s.Key, s.OnError = nil, &operators.ErrorPolicy{Policy: operators.PolicySkip}
-	if s.Time != nil {
-		t := *s.Time
-		t.OnFuture, t.Align, t.Idle = operators.ErrorPolicy{}, 0, 0
-		s.Time = &t
-	}
-	if s.Generator != nil {
-		gen := *s.Generator
-		gen.Rate = 0
-		s.Generator = &gen
-	}
-	c.Source, c.Parallelism = &s, 1
-	return &c
-}
-
-func readInput(ctx context.Context, g *operators.Graph, node *operators.Node, env connect.Env) (in planInput, err error) {
-	n := wholeSource(node)
-	windows, last, err := windowsOver(g, node.ID)
-	if err != nil {
-		return in, err
-	}
-	src, err := connect.Source(n, env)
-	if err != nil {
-		return in, err
-	}
-	defer func() { err = errors.Join(err, src.Close()) }()
-	now := clock.Wall{}
-	err = src.Open(&operators.Context{Context: ctx, Job: g.Name, Operator: n.ID, Parallelism: 1, Range: state.TaskRange(0, 1), Clock: now,
-		Log: slog.New(slog.DiscardHandler), Batch: abi.MaxBatchRecords, Describe: func(abi.Position) string { return "" }, Crash: func(string) {}})
-	if err != nil {
-		return in, err
-	}
-	late := operators.NewLateness(n.Source.Time, last)
-	var b abi.Batch
-	for status := operators.PollMore; status == operators.PollMore; {
-		if err := ctx.Err(); err != nil {
-			return in, err
-		}
-		b.Reset()
-		if status, err = src.Poll(&b, abi.MaxBatchRecords); err != nil {
-			return in, err
-		}
-		late.Add(&b, now.NowMS())
-	}
-	in = summed(n, src, late.Splits(), windows)
-	return in, nil
-}
-
-// summed adds up what was found in the splits of a source.
-func summed(n *operators.Node, src operators.Source, splits []*operators.SplitLateness, windows []planWindow) planInput {
-	in := planInput{Source: n.ID, Windows: windows}
-	if t := n.Source.Time; t != nil && t.Source == operators.TimeFromField {
-		in.Watermark, in.DelayMS = t.Watermarks, t.OutOfOrderness.Milliseconds()
-		if in.Watermark == operators.WatermarksBounded {
-			in.Watermark = "bounded"
-		}
-	}
-	names := map[uint32]string{}
-	for _, p := range src.Positions() {
-		names[p.Index] = p.Split
-	}
-	if c, ok := src.(operators.Counted); ok {
-		counted := c.Counters()
-		in.Timeless = counted[operators.CounterTimeless]
-		in.Malformed = counted["skipped"] - in.Timeless
-	}
-	for _, s := range splits {
-		in.Splits = append(in.Splits, planSplit{names[s.Index], s.Records, s.Future, s.Behind, s.Late, s.Furthest})
-		in.Records, in.Timeless, in.Late = in.Records+s.Records, in.Timeless+s.Timeless, in.Late+s.Late // binary frames may have none
-		in.Furthest = max(in.Furthest, s.Furthest)
-		for i := range windows {
-			in.Windows[i].Late += s.Closed[i]
-		}
-	}
-	return in
-}
-
-// windowsOver are the window operators that the records of a source reach with their own times, and what
-// tells until which watermark each takes a record.
-func windowsOver(g *operators.Graph, source string) (ws []planWindow, last []func(int64) int64, err error) {
-	through := map[string][]string{source: {}} // by operator that has the source's records, the functions on the way
-	for _, n := range g.Nodes {                // inputs come first
-		for _, e := range n.Inputs {
-			way, ok := through[e.From]
-			if !ok || e.Output != operators.OutputMain {
-				continue
-			}
-			switch {
-			case n.Window != nil:
-				closing, err := window.Closing(n.Window)
-				if err != nil {
-					return nil, nil, err
-				}
-				ws = append(ws, planWindow{Operator: n.ID, Through: way, Kept: n.Window.Late, Lateness: n.Window.Lateness,
-					Session: n.Window.Window.Type == operators.WindowSession})
-				last = append(last, closing)
-			case n.Guest != nil && n.Guest.Kind == abi.FunctionProcess:
-				// what comes out has other times
-			case n.Guest != nil:
-				through[n.ID] = append(append([]string{}, way...), n.ID)
-			case n.Sink == nil:
-				through[n.ID] = way
-			}
-		}
-	}
-	return ws, last, nil
-}
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// print says what of a source is late, and what would help.
-func (in planInput) print(w io.Writer) {
+// printInput says what of a source is late, and what would help.
+func printInput(w io.Writer, in lateness.Input) {
 	atMost := ""
 	if len(in.Splits) > 1 {
 		atMost = "at most "
@@ -234,14 +40,14 @@ func (in planInput) print(w io.Writer) {
 		fmt.Fprintf(w, "; out_of_orderness %s would do (the furthest is %v behind)\n", job.DelayText(ms(in.Furthest)), ms(in.Furthest))
 	}
 	for _, s := range in.Splits {
-		s.print(w)
+		printSplit(w, s)
 	}
 	for _, x := range in.Windows {
-		x.print(w, atMost)
+		printWindow(w, x, atMost)
 	}
 }
 
-func (s planSplit) print(w io.Writer) {
+func printSplit(w io.Writer, s lateness.Split) {
 	fmt.Fprintf(w, "    %s: %s records, %s out of order, %s late, the furthest %v behind", s.Split, thousands(s.Records), thousands(s.Behind), thousands(s.Late), ms(s.Furthest))
 	if s.Future > 0 {
 		fmt.Fprintf(w, ", %s in the future", thousands(s.Future))
@@ -249,7 +55,7 @@ func (s planSplit) print(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-func (x planWindow) print(w io.Writer, atMost string) {
+func printWindow(w io.Writer, x lateness.Window, atMost string) {
 	become := "dropped"
 	if x.Kept {
 		become = "sent to its output late"
