@@ -341,15 +341,11 @@ func faultRun(t *testing.T, kind string, seed uint64) {
 }
 
 // work is what a process does after a checkpoint; its death is an error.
-func work(m, clean *Mirror, w *world, id checkpoint.ID, rng *rand.Rand) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			if p != any(errCrash) {
-				panic(p)
-			}
-			err = errCrash
-		}
-	}()
+func work(m, clean *Mirror, w *world, id checkpoint.ID, rng *rand.Rand) error {
+	return killed(func() error { return pushAndTidy(m, clean, w, id, rng) })
+}
+
+func pushAndTidy(m, clean *Mirror, w *world, id checkpoint.ID, rng *rand.Rand) error {
 	if _, err := m.Push(ctx, w.local, id); err != nil {
 		return err
 	}
@@ -369,9 +365,10 @@ func work(m, clean *Mirror, w *world, id checkpoint.ID, rng *rand.Rand) (err err
 		}
 	}
 	if rng.IntN(2) == 0 {
-		_, err = m.GC(ctx)
+		_, err := m.GC(ctx)
+		return err
 	}
-	return err
+	return nil
 }
 
 // interfere is what another process does between two requests.
