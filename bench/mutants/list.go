@@ -130,6 +130,46 @@ var mutants = []mutant{
 		}},
 	},
 	{
+		name:   "savepoints-expire",
+		breaks: "retention keeps savepoints and tagged snapshots",
+		test:   "./checkpoint/snapstore TestT6CrashAtEveryFileOperation",
+		edits: []edit{{
+			file: "checkpoint/snapstore/registry.go",
+			find: "return e.Savepoint || len(e.Tags) > 0",
+			with: "return false",
+		}},
+	},
+	{
+		name:   "leases-ignored",
+		breaks: "a sweep spares what another process reads",
+		test:   "./checkpoint/snapstore TestLeaseTakenDuringARemoval",
+		edits: []edit{{
+			file: "checkpoint/snapstore/retain.go",
+			find: "!h.objects[digest]",
+			with: "true",
+		}},
+	},
+	{
+		name:   "push-of-the-dead",
+		breaks: "a push that was taken for dead does not add its snapshot",
+		test:   "./checkpoint/mirror TestDeadPushIsEvictedAndCannotCommit",
+		edits: []edit{{
+			file: "checkpoint/mirror/push.go",
+			find: "\t\tif !c.pushing(p.id) {\n\t\t\treturn ErrEvicted\n\t\t}\n\t\tstock, err",
+			with: "\t\tstock, err",
+		}},
+	},
+	{
+		name:   "collects-live-pushes",
+		breaks: "a collection spares what a push is adding",
+		test:   "./checkpoint/mirror TestT8ObjectStoreFaults",
+		edits: []edit{{
+			file: "checkpoint/mirror/gc.go",
+			find: "!ok || c.pushing(push) {",
+			with: "!ok || push == \"\" {",
+		}},
+	},
+	{
 		name:   "timers-forgotten",
 		breaks: "timers are in the snapshot",
 		points: []string{"K12", "random"},
