@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint/evolve"
 	"github.com/millrace-io/millrace/operators"
 )
 
@@ -213,6 +214,9 @@ func (c *comparison) guest(o, n *operators.Node) {
 	if wasDigest != isDigest {
 		d.Module = isDigest
 	}
+	if (was.Instances > 0 || is.Instances > 0) && d.Module != "" {
+		d.harden(ChangeBreaking, "its memory is state, which another module can't go on with")
+	}
 	if was.Fn != nil && is.Fn != nil {
 		d.judge(was.Fn, is.Fn, is.DropOld)
 	}
@@ -265,6 +269,18 @@ func (d *Difference) state(was, is abi.StateDescriptor) {
 		d.harden(ChangeBreaking, "state %s may hold values of %d bytes, the new module declares at most %d", is.Name, bound(was), bound(is))
 	case bound(is) > bound(was):
 		d.harden(ChangeRestart, "state %s may grow to %d bytes", is.Name, bound(is))
+	}
+	if is.Version != was.Version || is.Kind != was.Kind {
+		return
+	}
+	switch v, why := evolve.State(&was, &is); v {
+	case evolve.Refused:
+		d.harden(ChangeBreaking, "state %s: %s", is.Name, why)
+	case evolve.Convert:
+		d.harden(ChangeRestart, "state %s: %s", is.Name, why)
+	}
+	if !reflect.DeepEqual(was.TTL, is.TTL) {
+		d.harden(ChangeRestart, "the TTL of state %s changes", is.Name)
 	}
 	if !is.TTL.Equal(was.TTL) {
 		d.harden(ChangeRestart, "state %s lives for %v, before for %v", is.Name, is.TTL, was.TTL)

@@ -75,6 +75,7 @@ func (o *Op) Swap(r *Replacement, trial *Trial) (closed <-chan error) {
 		o.numbers[i] = number[o.states[i].desc.Name]
 	}
 	o.bindStates(r.preOf)
+	o.bindRaw()
 	o.env = r.env
 	o.env.op = o
 	o.env.begin()
