@@ -33,8 +33,11 @@ const alarmDelay = 10_000
 func TestManyTimersRestoreAndRescale(t *testing.T) {
 	t.Parallel()
 	n := 60_000
-	if *fullMatrix {
+	switch {
+	case *fullMatrix:
 		n = 1_000_000
+	case testing.Short(): // under the race detector
+		n = 10_000
 	}
 	for _, c := range []struct {
 		before, after int

@@ -25,6 +25,9 @@ func manyTimer(i, n int, kb []byte) (key, name []byte, at int64) {
 func TestManyTimersRestoreAndRescale(t *testing.T) {
 	const limit = 4 << 20
 	n := *manyTimers
+	if testing.Short() { // under the race detector
+		n = 10_000
+	}
 	for _, cold := range []bool{false, true} {
 		t.Run(fmt.Sprintf("spills %t", cold), func(t *testing.T) {
 			cfg := config(t, cold, limit)
