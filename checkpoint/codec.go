@@ -132,7 +132,9 @@ func openFrame(data []byte) (frame, error) {
 	}
 	want := string(rest[:hexDigest])
 	tail := rest[hexDigest:]
-	rest, ok = bytes.CutPrefix(tail, []byte{'"'})
+	if rest, ok = bytes.CutPrefix(tail, []byte{'"'}); !ok {
+		return f, fmt.Errorf("%w: no end of the digest in its frame", ErrCorrupt)
+	}
 	if signed, has := bytes.CutPrefix(rest, []byte(frameSigned)); has && f.format >= 2 {
 		end := max(0, bytes.IndexByte(signed, '"'))
 		f.signature, rest = string(signed[:end]), signed[min(end+1, len(signed)):]
