@@ -16,9 +16,9 @@ const (
 )
 
 // far keeps the timers at or after a horizon when memory is short: by time, over a cold space, outside of
-// the tables and the calendar. What is due comes back in pieces, the earliest first, each of which fires before
-// the next one comes: memory is bounded but for what is due at one instant. In each piece a key's timers fire
-// in their order, as they would all at once; only which keys go first differs.
+// the tables and the calendar. What is due comes back, if it is much in pieces, the earliest first, each of which
+// fires before the next one comes: memory is bounded but for what is due at one instant. A key's timers
+// fire in their order, as they would all at once; only which keys go first differs.
 //
 //	timer   domain (1) | time (8, order preserving) | hash (8) | escaped key | name -> nothing
 //	count   2 (1) | hash (8) | escaped key -> u32, far timers of the key
@@ -129,6 +129,9 @@ func (f *far) del(d Domain, k state.Key, name []byte, at int64) (was bool, err e
 	return true, f.add(k, -1)
 }
 
+// atOnce is how many timers the calendar may hold before far ones that are due have to wait.
+func (t *Timers) atOnce() int { return max(4*fetchAhead, int(t.limit/4/timerBytes)) }
+
 // due says whether far timers are due.
 func (f *far) due(d Domain, upTo int64) bool { return f.n[d] > 0 && f.least[d] <= upTo }
 
@@ -143,7 +146,7 @@ func (f *far) nearest(d Domain, upTo int64) int64 {
 // fetch brings the next far timers up to a time into the calendar, as many as the limit has room for or all of
 // them and some more.
 func (f *far) fetch(t *Timers, d Domain, upTo int64) error {
-	most := max(4*fetchAhead, int(t.limit/4/timerBytes))
+	most := t.atOnce()
 	lo := farTime(nil, d, math.MinInt64)
 	it, err := f.l.scan(lo, []byte{byte(d) + 1}, 0)
 	if err != nil {

@@ -282,6 +282,11 @@ func (t *Timers) Due(d Domain, upTo int64, max int, into []state.Timer) ([]state
 	r := &q.rounds
 	for len(into) == 0 && max > 0 {
 		if r.at == len(r.round) {
+			for t.far.due(d, upTo) && t.ids.n < t.atOnce() {
+				if err := t.far.fetch(t, d, upTo); err != nil {
+					return into, err
+				}
+			}
 			near := t.far.nearest(d, upTo)
 			if err := q.pull(near, t.live[d]); err != nil {
 				return into, err
