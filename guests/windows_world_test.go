@@ -54,7 +54,6 @@ type windowWorld struct {
 	now    int64
 	h      *operatortest.Harness
 	gone   []*operatortest.Harness
-	calls  int64
 	counts map[string]int64
 }
 

@@ -25,6 +25,7 @@ func (j *Job) fits(ctx context.Context, m *checkpoint.Manifest, r *checkpoint.Re
 	}
 	if old, err := spec.Parse("pipeline of the checkpoint", text, spec.Options{}); err == nil {
 		problems = append(problems, changedKeys(old, g, r)...)
+		problems = append(problems, changedWindows(old, g, r)...)
 	}
 	problems = append(problems, memoryProblems(g, r, j.digestOf)...)
 	unfit, err := j.evolves(ctx, m, r, g)

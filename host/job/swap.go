@@ -246,16 +246,6 @@ func (j *Job) keepRevision(ctx context.Context, v *Revision) (*checkpoint.Next, 
 	return next, nil
 }
 
-// guestNodes are the nodes whose operator is a guest's.
-func guestNodes(g *operators.Graph) (ns []*operators.Node) {
-	for _, n := range g.Nodes {
-		if n.Kind == operators.NodeGuest {
-			ns = append(ns, n)
-		}
-	}
-	return ns
-}
-
 // carried tells the tasks what to do at the barrier that is about to be injected. The objects of the next
 // version are put once more: a sweep between then and now spares only what came after the barrier's begin.
 func (d *driver) carried(ctx context.Context, id checkpoint.ID) error {

@@ -3,6 +3,7 @@ package jobtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -100,4 +101,47 @@ operators:
 	if n := res.Stats.Total("per", "dead letters"); n != 1 {
 		t.Errorf("counter of dead letters: %d", n)
 	}
+}
+
+// TestChangedWindowsAreRefused: what changed is said; another module of the same accumulator goes on.
+func TestChangedWindowsAreRefused(t *testing.T) {
+	t.Parallel()
+	path, err := Module("windows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `name: w
+operators:
+  - {id: in, source: generator, kind: counter}
+  - id: per
+    window: {type: tumbling, size: %s}
+    aggregates: {n: {guest: {module: %s, function: count}}}
+  - {id: out, sink: file, path: out/}
+`
+	w := New(t, fmt.Sprintf(text, "10s", path))
+	feed := w.Feed("in")
+	feed.Push(Text("k", 1000, "x"))
+	r := w.Start()
+	w.Checkpoint(r)
+	r.Stop()
+	if _, err := r.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	w.Pipeline(fmt.Sprintf(text, "20s", path))
+	_ = w.Fail("operator per has state of windows that have changed", "window.size_ms 10000, now 20000")
+	w.Pipeline(fmt.Sprintf(text, "10s", w.Wasm("other", append(read(t, path), 0, 4, 1, 'x', 'y', 'z'))))
+	feed.End()
+	w.RunToEnd()
+	if got := w.Lines("out/"); len(got) != 1 || !strings.Contains(got[0], `"n":1`) {
+		t.Errorf("results %q", got)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

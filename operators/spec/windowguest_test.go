@@ -60,11 +60,11 @@ func TestWindowGuests(t *testing.T) {
 			t.Errorf("%s: keyed %t", text, w.Keyed)
 		}
 	}
-	g, ps := parseWindowGuest("    process: {module: w.wasm, function: median}\n    on_error: dead_letter", ", from: [w.odd, w.late]")
-	if len(ps) == 0 {
+	if _, ps := parseWindowGuest("    process: {module: w.wasm, function: median}\n    on_error: dead_letter", ", from: [w.odd, w.late]"); len(ps) == 0 {
 		t.Error("raw bytes and rows joined")
 	}
-	if g, ps = parseWindowGuest("    process: {module: w.wasm, function: median}\n    on_error: dead_letter", ", from: w.odd"); len(ps) > 0 {
+	g, ps := parseWindowGuest("    process: {module: w.wasm, function: median}\n    on_error: dead_letter", ", from: w.odd")
+	if len(ps) > 0 {
 		t.Fatal(ps)
 	}
 	if o := find(g, "o"); o.Inputs[0].Output != 2 {

@@ -169,7 +169,7 @@ func shapeOf(w *operators.WindowNode, t *operators.WindowTrigger) shape {
 }
 
 func (o *Op) openState(keeps bool) error {
-	ds := []state.Descriptor{{Name: "windows", Kind: abi.StateValue, Version: version(o.w)}}
+	ds := []state.Descriptor{{Name: StateName, Kind: abi.StateValue, Version: version(o.w)}}
 	if keeps {
 		ds = append(ds, state.Descriptor{Name: "contents", Kind: abi.StateMap, Version: version(o.w)})
 	}

@@ -70,8 +70,6 @@ type output struct {
 	fault      *guestop.Fault
 }
 
-func newQueue(o *Op) *queue { return &queue{o: o} }
-
 func (q *queue) reset() {
 	q.items, q.refs, q.arena, q.kept, q.keys = q.items[:0], q.refs[:0], q.arena[:0], q.kept[:0], q.keys[:0]
 	q.elems = extent{}

@@ -1,12 +1,8 @@
 package window
 
 import (
-	"encoding/json"
 	"maps"
 	"math"
-	"slices"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
@@ -91,25 +87,4 @@ func (o *Op) restoreNumbers(old []checkpoint.OperatorSnapshot) {
 		}
 	}
 	o.wm, o.ref, o.out.wm = wm, wm, wm
-}
-
-// version is the schema version of the state: a changed definition of the windows is another one.
-func version(w *operators.WindowNode) int {
-	c := *w
-	c.Late, c.KeyFields, c.HideBounds = false, nil, false
-	c.Process, c.OnError = nil, operators.ErrorPolicy{}
-	c.Aggregates = slices.Clone(w.Aggregates)
-	for i := range c.Aggregates {
-		if a := &c.Aggregates[i]; a.Guest != nil { // another module of the same accumulator goes on with it
-			a.Guest = &operators.GuestNode{Function: a.Guest.Function}
-			if acc := w.Aggregates[i].Guest.Fn.Accumulator(); acc != nil {
-				a.N = acc.MaxBytes<<16 | acc.Version
-			}
-		}
-	}
-	b, err := json.Marshal(&c)
-	if err != nil {
-		panic(err) // strings and numbers always marshal
-	}
-	return int(xxh3.Hash(b) >> 34)
 }
