@@ -162,3 +162,26 @@ func TestExplainLateRefusesWhatCanNotBeReadTwice(t *testing.T) {
 		do(t, dir, "explain", "p.yaml", "--late").want(t, 2, want)
 	}
 }
+
+// The whole three million flights, where MILLRACE_FLIGHTS says that they are: the counts are those that their
+// source's description has, made by other means.
+func TestExplainLateOverAllFlights(t *testing.T) {
+	folder := os.Getenv("MILLRACE_FLIGHTS")
+	if folder == "" {
+		t.Log("MILLRACE_FLIGHTS is not set: only the sample was read")
+		return
+	}
+	for file, want := range map[string][]string{
+		"flights-3m.parquet": {"3,000,000 records", "0 late with out_of_orderness 1h", "all are in order"},
+		"flights-by-report.parquet": {"3,000,000 records", "393,205 late with out_of_orderness 1h", "out_of_orderness 28h would do (the furthest is 27h43m0s behind)",
+			"2,951,853 out of order"},
+	} {
+		abs, err := filepath.Abs(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		write(t, dir, "p.yaml", strings.NewReplacer("DATA", abs, "DELAY", "1", "ndjson", "parquet").Replace(latePipeline))
+		do(t, dir, "explain", "p.yaml", "--late").want(t, 0, want...)
+	}
+}
