@@ -8,10 +8,10 @@ var mutants = []mutant{
 		points: []string{"K11", "random"},
 		edits: []edit{{
 			file: "host/job/drive.go",
-			find: "\t\td.writers.Go(func() { d.write(ctx, fx.Manifest) })\n",
+			find: "\t\td.writers.Go(func() { d.write(ctx, fx.Manifest, named) })\n",
 			// Not the last one: tasks end when they hear of it.
 			with: "\t\tfor _, t := range d.tasks {\n\t\t\tif !fx.Manifest.Finished {\n\t\t\t\tt.Control(task.Control{Complete: fx.Manifest.ID})\n\t\t\t}\n\t\t}\n" +
-				"\t\td.writers.Go(func() { time.Sleep(20 * time.Millisecond); d.write(ctx, fx.Manifest) })\n",
+				"\t\td.writers.Go(func() { time.Sleep(20 * time.Millisecond); d.write(ctx, fx.Manifest, named) })\n",
 		}},
 	},
 	{
@@ -81,8 +81,8 @@ var mutants = []mutant{
 		points: []string{"K12", "random"},
 		edits: []edit{{
 			file: "state/ordered/timers.go",
-			find: "\t\t\tt.log.append(t.comp, nil, kindTomb)\n\t\t\tinto = append(",
-			with: "\t\t\tinto = append(",
+			find: "\tt.log.append(t.comp, nil, kindTomb)\n\treturn nil\n",
+			with: "\treturn nil\n",
 		}},
 	},
 	{

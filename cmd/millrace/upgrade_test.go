@@ -71,10 +71,6 @@ func (l *live) settle(tags string) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	type line struct {
-		count uint64
-		tag   string
-	}
 	byKey := map[string]map[uint64]string{}
 	for _, p := range parts {
 		b, err := os.ReadFile(p)
