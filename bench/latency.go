@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/bench/result"
@@ -80,7 +79,7 @@ func measureLatency(name, pipeline string, record func(abi.Frame) int64) (err er
 			return err
 		}
 		m := &latencyMeter{record: record}
-		_, err = w.run(yaml, clock.Wall{}, m.install)
+		_, err = w.run(yaml, steady{}, m.install)
 		gaps, perr := stop()
 		if err := errors.Join(err, perr); err != nil {
 			return err
@@ -119,6 +118,13 @@ func (m *latencyMeter) install(o *job.Options) {
 	o.Operator = func(*operators.Node) (operators.Operator, error) { return m, nil }
 }
 
+// steady is the clock of these jobs: what paces the source and what measures must go alike, and the system's
+// time of day may be set while they run.
+type steady struct{ clock.Wall }
+
+// NowMS implements clock.Clock.
+func (steady) NowMS() int64 { return monotonic() / 1e6 }
+
 type startedSource struct {
 	*generator.Source
 	m *latencyMeter
@@ -126,7 +132,7 @@ type startedSource struct {
 
 // Open implements operators.Source. The generator counts its rate from here on, in whole ms.
 func (s *startedSource) Open(ctx *operators.Context) error {
-	for now := time.Now(); now.Nanosecond()%1e6 > 50_000; now = time.Now() { // at the start of one
+	for monotonic()%1e6 > 50_000 { // at the start of one
 	}
 	s.m.start.Store(monotonic())
 	return s.Source.Open(ctx)
