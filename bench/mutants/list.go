@@ -78,7 +78,7 @@ var mutants = []mutant{
 	{
 		name:   "fired-timers-kept",
 		breaks: "a timer that fired is not in the next checkpoint",
-		points: []string{"K12", "random"},
+		test:   "./state/ordered TestManyTimersRestoreAndRescale", // most of a trial's fire before their first checkpoint
 		edits: []edit{{
 			file: "state/ordered/timers.go",
 			find: "\tt.log.append(t.comp, nil, kindTomb)\n\treturn nil\n",

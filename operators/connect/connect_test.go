@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
@@ -72,11 +73,16 @@ func TestStdinBounded(t *testing.T) {
 		}
 		done <- pw.Close()
 	}()
-	r.Await(1, 1)
+	for len(r.Out.Records) == 0 { // polls, not Await, which would go on as long as there is more
+		<-r.Source.Ready()
+		if err := r.Poll(1); err != nil {
+			t.Fatal(err)
+		}
+	}
 	select {
-	case <-done:
-		t.Error("10 MB went in with one record polled")
-	default:
+	case err := <-done:
+		t.Fatalf("10 MB went in with one record polled: %v", err)
+	case <-time.After(50 * time.Millisecond):
 	}
 	r.Await(lines, 10)
 	if err := <-done; err != nil || len(r.Out.Records) != lines {

@@ -49,7 +49,7 @@ func TestExpiresAtItsTime(t *testing.T) {
 func TestReclaimsWithoutReads(t *testing.T) {
 	both(t, func(t *testing.T, kind string, budget int64) {
 		n := 100_000
-		if budget < 1<<20 {
+		if budget < 1<<20 || testing.Short() {
 			n = 20_000
 		}
 		for d := event; d <= processing; d++ {
@@ -102,12 +102,16 @@ func TestReclaimsWithoutReads(t *testing.T) {
 
 // C018: a TTL over old state: its values age from the restore on. And back.
 func TestEnabledOnOldState(t *testing.T) {
+	keys := 5000
+	if testing.Short() {
+		keys = 1000
+	}
 	both(t, func(t *testing.T, kind string, budget int64) {
 		plain := []state.Descriptor{{Name: "v", Kind: abi.StateValue, MaxBytes: 100}, {Name: "m", Kind: abi.StateMap}}
 		for _, wm := range []int64{abi.MinWatermark, 50_000} {
 			w := newWorld(t, kind, budget, plain)
 			w.start(2, nil)
-			for i := range 5000 {
+			for i := range keys {
 				key := fmt.Sprintf("key-%d", i)
 				k := w.at(key, ttl.Moment{})
 				w.ok(k.Value(0).Store(state.NoPos, w.key(key), []byte(key)))
@@ -120,7 +124,7 @@ func TestEnabledOnOldState(t *testing.T) {
 			from := int64(50_000)
 			check := func(now int64, there bool) {
 				t.Helper()
-				for i := range 5000 {
+				for i := range keys {
 					key := fmt.Sprintf("key-%d", i)
 					k := w.at(key, moment(now, now))
 					v, ok, err := k.Value(0).Load(state.NoPos, w.key(key))
