@@ -22,10 +22,10 @@ func init() {
 	Register("pipeline.ndjson", measureFiles)
 	Register("pipeline.binary", measureBinary)
 	Register("pipeline.checkpoints", func() error {
-		return measureCheckpoints("pipeline.checkpoints", 100_000, 4_000_000, pipelineCheckpoint, 5)
+		return measureCheckpoints("pipeline.checkpoints", 100_000, 12_000_000, pipelineCheckpoint, 5)
 	})
 	Register("checkpoint.20k_keys", func() error {
-		return measureCheckpoints("checkpoint.20k_keys", 20_000, 6_000_000, checkpoint20k, 9)
+		return measureCheckpoints("checkpoint.20k_keys", 20_000, 12_000_000, checkpoint20k, 7)
 	})
 }
 
