@@ -51,7 +51,8 @@ var mutants = []mutant{
 		edits: []edit{{
 			file: "checkpoint/aligner.go",
 			find: "\tif a.open == 1 {\n",
-			with: "\tif a.open >= 1 {\n",
+			// Not the final one: what comes behind it would be lost without a kill.
+			with: "\tif a.open == 1 || a.open > 1 && !b.Final {\n",
 		}},
 	},
 	{
@@ -68,7 +69,9 @@ var mutants = []mutant{
 		name:   "value-tombstones-dropped",
 		breaks: "a value that was cleared stays cleared after a restore",
 		points: []string{"K12", "random"},
-		form:   "spill", // keys seldom enough not to be set again at once
+		form:   "spill", // keys seldom enough not to be set again at once,
+		memory: "64MiB", // whose entries stay in memory, so that files are read at a restore only
+		kills:  10,
 		edits: []edit{{
 			file: "state/backend/cut.go",
 			find: "\t\t\tif err := w.Add(x.Hash, k, v, tomb); err != nil {\n",
@@ -78,7 +81,9 @@ var mutants = []mutant{
 	{
 		name:   "fired-timers-kept",
 		breaks: "a timer that fired is not in the next checkpoint",
-		test:   "./state/ordered TestManyTimersRestoreAndRescale", // most of a trial's fire before their first checkpoint
+		points: []string{"K12", "random"},
+		form:   "spill", // enough keys that timers are in a checkpoint before they fire
+		kills:  20,
 		edits: []edit{{
 			file: "state/ordered/timers.go",
 			find: "\tt.log.append(t.comp, nil, kindTomb)\n\treturn nil\n",

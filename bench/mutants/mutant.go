@@ -15,6 +15,7 @@ type mutant struct {
 	edits  []edit   // all are applied
 	points []string // crash points at which it shows; "random" for random kills
 	form   string   // variant of the pipeline that is killed; "": defaultForm
+	memory string   // for state; "": the variant's
 	kills  int      // at each of them; 0: defaultKills
 	again  bool     // it shows already when a finished job is started again
 	test   string   // instead of kills: package and name of the test that must fail
