@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/host/task"
 )
 
 // ErrEnded says that the job has ended, or is ending, so that nothing can be asked of it any more.
@@ -24,6 +26,9 @@ type answer struct {
 	err error
 }
 
+// busyPause is how long a request waits for a task to be done with a checkpoint that was given up.
+const busyPause = 10 * time.Millisecond
+
 // Checkpoint makes a checkpoint that starts after the call and returns when it is complete: its manifest is
 // durable and the tasks are told to publish. A job that is not running yet, or restarts, is waited for.
 // Errors: why the checkpoint was given up; ErrEnded; why the job failed; ctx's.
@@ -31,7 +36,23 @@ func (j *Job) Checkpoint(ctx context.Context) (checkpoint.ID, error) {
 	return j.snapshot(ctx, &request{done: make(chan answer, 1)})
 }
 
+// snapshot asks until no task is held up by an earlier checkpoint: that one's failure is not this one's.
 func (j *Job) snapshot(ctx context.Context, r *request) (checkpoint.ID, error) {
+	for {
+		id, err := j.ask(ctx, r)
+		if !errors.Is(err, task.ErrBusy) {
+			return id, err
+		}
+		select {
+		case <-time.After(busyPause):
+			r.id = 0
+		case <-ctx.Done():
+			return 0, err
+		}
+	}
+}
+
+func (j *Job) ask(ctx context.Context, r *request) (checkpoint.ID, error) {
 	select {
 	case j.requests <- r:
 	case <-j.ended:

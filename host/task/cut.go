@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,6 +20,9 @@ type cut struct {
 	written chan struct{} // closed when snap or err is there
 }
 
+// ErrBusy says that a task can't cut yet: it has not done with a checkpoint that was given up.
+var ErrBusy = errors.New("is still writing")
+
 // snapshot makes the task's cut at a barrier: the barrier goes on first, so that the tasks behind align
 // early; then every operator freezes, and the writing is left to the background.
 func (t *Task) snapshot(b checkpoint.Barrier) error {
@@ -31,7 +35,7 @@ func (t *Task) snapshot(b checkpoint.Barrier) error {
 		}
 	}
 	if t.cut != nil {
-		t.decline(b.ID, fmt.Errorf("task %s is still writing checkpoint %d", t.cfg.ID, t.cut.barrier.ID))
+		t.decline(b.ID, fmt.Errorf("task %s %w checkpoint %d", t.cfg.ID, ErrBusy, t.cut.barrier.ID))
 		return nil
 	}
 	crashpoint.Hit(crashpoint.AfterFlush)

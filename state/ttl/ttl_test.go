@@ -49,8 +49,11 @@ func TestExpiresAtItsTime(t *testing.T) {
 func TestReclaimsWithoutReads(t *testing.T) {
 	both(t, func(t *testing.T, kind string, budget int64) {
 		n := 100_000
-		if budget < 1<<20 || testing.Short() {
+		if budget < 1<<20 {
 			n = 20_000
+		}
+		if testing.Short() {
+			n /= 5
 		}
 		for d := event; d <= processing; d++ {
 			w := newWorld(t, kind, budget, second(d))
