@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/millrace-io/millrace/abi"
+	w "github.com/millrace-io/millrace/host/instrument/wasmtest"
 	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/state/memimage"
 )
@@ -115,5 +117,45 @@ func TestAdoptRefuses(t *testing.T) {
 	small := newKitchen(t, Options{}, guestop.InstanceOptions{MemoryBytes: 2 << 20})
 	if err := small.Adopt(captureSeed, book.Image, book.fill); err == nil || !strings.Contains(err.Error(), "limit of an instance") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestModulesThatCantBeCaptured: what an image would not hold is refused by name, when the module is made and
+// when it is inspected.
+func TestModulesThatCantBeCaptured(t *testing.T) {
+	describe := func(snapshot string, function abi.Function) func(m *w.Module) {
+		return func(m *w.Module) {
+			text, err := json.Marshal(abi.Descriptor{Snapshot: snapshot, Functions: []abi.Function{function}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Customs = []w.Custom{{Name: abi.DescriptorSection, Bytes: text}}
+		}
+	}
+	keyed := abi.Function{Name: "f", Kind: abi.FunctionProcess, Keyed: true}
+	for problem, wasm := range map[string][]byte{
+		"changes tables": assemble(func(m *w.Module) {
+			m.Tables = []w.Table{{Elem: w.FuncRef, Min: 1, Max: 4}}
+			m.Func(none, none, nil, w.Op(0xd0, w.FuncRef), w.I32Const(1), w.TableGrow(0), w.Op(0x1a))
+		}, describe(abi.SnapshotMemory, keyed)),
+		"drops segments": assemble(func(m *w.Module) {
+			m.DataCount, m.Datas = true, []w.Data{{Passive: true, Bytes: []byte("x")}}
+			m.Func(none, none, nil, w.Op(0xfc, 9, 0))
+		}, describe(abi.SnapshotMemory, keyed)),
+		"global 0 holds a reference": assemble(func(m *w.Module) {
+			m.Global(w.FuncRef, true, w.Op(0xd0, w.FuncRef))
+		}, describe(abi.SnapshotMemory, keyed)),
+		"function f is not keyed":    assemble(nil, describe(abi.SnapshotMemory, abi.Function{Name: "f", Kind: abi.FunctionProcess})),
+		`snapshot "disk" is unknown`: assemble(nil, describe("disk", keyed)),
+	} {
+		if _, err := compile(t, wasm, nil); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("error %v, expected %q", err, problem)
+		}
+		if r, err := Inspect(wasm); err != nil || !strings.Contains(strings.Join(r.Problems, "; "), problem) {
+			t.Errorf("inspect: %v, problems %q, expected %q", err, r.Problems, problem)
+		}
+	}
+	if _, err := compile(t, assemble(nil, describe(abi.SnapshotMemory, keyed)), nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/host/instrument"
 )
 
 // maxDescriptorBytes bounds what mr_describe may return.
@@ -18,9 +19,9 @@ func parseDescriptor(b []byte, where string) (*abi.Descriptor, error) {
 	return d, nil
 }
 
-// checkDescriptor finds everything that is wrong with d.
-func checkDescriptor(d *abi.Descriptor) []string {
-	var problems []string
+// checkDescriptor finds everything that is wrong with d, as the description of w.
+func checkDescriptor(d *abi.Descriptor, w *instrument.Module) []string {
+	problems := captureProblems(d, w)
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if d.ABI != abi.Version {
 		add("the descriptor is of ABI v%d, this host runs v%d", d.ABI, abi.Version)

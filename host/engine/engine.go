@@ -94,7 +94,7 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, describe *abi.Descrip
 		err = &Refused{Problems: []string{fmt.Sprintf(
 			"the module doesn't say what it offers: expected a custom section %q, an export %q, or a description in the pipeline file",
 			abi.DescriptorSection, abi.ExportDescribe)}}
-	} else if problems := append(checkDescriptor(d), captureProblems(d, c.wasm)...); len(problems) > 0 {
+	} else if problems := checkDescriptor(d, c.wasm); len(problems) > 0 {
 		err = &Refused{Problems: problems}
 	}
 	if err != nil {

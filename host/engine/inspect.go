@@ -62,7 +62,7 @@ func Inspect(wasm []byte) (Report, error) {
 	r.NextCalls, r.Globals = rw.NextCalls, len(rw.Globals)
 	r.ResetsInPlace = c.resettable()
 	if r.Descriptor = c.descriptor; r.Descriptor != nil {
-		r.Problems = checkDescriptor(r.Descriptor)
+		r.Problems = checkDescriptor(r.Descriptor, c.wasm)
 	}
 	return r, c.release()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/operators"
 )
 
@@ -112,12 +113,27 @@ func TestMemoryPipelineText(t *testing.T) {
 		t.Errorf("%d tasks, %d instances", n.Parallelism, n.Guest.Instances)
 	}
 	for text, problem := range map[string]string{
-		strings.Replace(ledgerText("", ledgerLetters, 8), "    on_error", "    parallelism: 2\n    on_error", 1):                                               "give instances:",
-		strings.Replace(ledgerText("", ledgerLetters, 8), `"@ledger", function: ledger`, `"@count", function: count`, 1):                                       "does not keep its memory",
-		strings.Replace(ledgerText("", ledgerLetters, 8), "- {id: in, source: generator, kind: counter", "- {id: in, source: file, path: x, format: lines", 1): "",
+		strings.Replace(ledgerText("", ledgerLetters, 8), "    on_error", "    parallelism: 2\n    on_error", 1):                                                    "give instances:",
+		strings.Replace(ledgerText("", ledgerLetters, 8), `"@ledger", function: ledger`, `"@count", function: count`, 1):                                            "does not keep its memory",
+		strings.Replace(ledgerText("", ledgerLetters, 8), "- {id: in, source: generator, kind: counter, splits: 1}", "- {id: in, source: stdin, format: lines}", 1): "works per key",
 	} {
 		if _, err := w.Parse(text); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("error %v, expected %q", err, problem)
 		}
+	}
+}
+
+// TestMemoryIsNotSwapped: a running pipeline's module whose memory is state can't be replaced by another.
+func TestMemoryIsNotSwapped(t *testing.T) {
+	w := New(t, ledgerText("", ledgerLetters, 2))
+	side := func(digest string) job.Side {
+		return job.Side{Graph: w.Graph, Digests: map[string]string{"logic": digest}}
+	}
+	if d := job.Compare(side("a"), side("a"), nil); len(d) != 0 {
+		t.Errorf("the same: %+v", d)
+	}
+	d := job.Compare(side("a"), side("b"), nil)
+	if len(d) != 1 || d[0].Kind != job.ChangeBreaking || !strings.Contains(d[0].What, "its memory is state") {
+		t.Errorf("another module: %+v", d)
 	}
 }

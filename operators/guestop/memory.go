@@ -2,8 +2,6 @@ package guestop
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -47,12 +45,8 @@ func (o *Op) openMemory() error {
 	if !ok {
 		return fmt.Errorf("operator %s: this engine can't capture an instance's memory", o.ctx.Operator)
 	}
-	var seed [8]byte
-	if _, err := rand.Read(seed[:]); err != nil {
-		return err
-	}
 	k, err := memimage.New(memimage.Config{Dir: filepath.Join(o.ctx.WorkDir, "memory"), FS: o.cfg.FS, Objects: o.ctx.Objects,
-		Seed: binary.LittleEndian.Uint64(seed[:])})
+		Seed: o.ctx.Hasher.Seed})
 	if err != nil {
 		return fmt.Errorf("operator %s: %w", o.ctx.Operator, err)
 	}

@@ -20,7 +20,7 @@ func (t *Table) LoadCells(keys []state.Key, pos []state.Pos, cells []byte, strid
 	}
 	g := &t.cur
 	for i := from; i < len(keys); i++ {
-		e := t.settled(g, pos[i], &keys[i])
+		e := t.at(g, pos[i], keys[i].Hash, keys[i].Bytes)
 		if e == nil {
 			return i
 		}
@@ -52,7 +52,7 @@ func (t *Table) StoreCells(keys []state.Key, pos []state.Pos, cells []byte, stri
 		if head>>32&abi.CellChanged == 0 {
 			continue
 		}
-		e := t.settled(g, pos[i], &keys[i])
+		e := t.at(g, pos[i], keys[i].Hash, keys[i].Bytes)
 		n := int(uint32(head))
 		if e == nil || head>>32&abi.CellPresent == 0 || n > max || int(*eVlen(e)) != n ||
 			*eEpoch(e) != t.epoch || *eFlags(e)&fTomb != 0 {
@@ -61,17 +61,6 @@ func (t *Table) StoreCells(keys []state.Key, pos []state.Pos, cells []byte, stri
 		copyShort(t.entryValue(e), cell[abi.CellHeader:abi.CellHeader+n])
 	}
 	return len(keys)
-}
-
-// settled is the entry at p if it is the key's, or nil; the table does not grow.
-func (t *Table) settled(g *grid, p state.Pos, k *state.Key) unsafe.Pointer {
-	if uint(p) >= uint(g.slots) {
-		return nil
-	}
-	if e := g.at(int(p)); *eHash(e) == k.Hash && t.hasKey(e, k.Bytes) {
-		return e
-	}
-	return nil
 }
 
 // copyShort copies b to the start of to, which has the room; counters and the like by words.

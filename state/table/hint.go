@@ -19,6 +19,11 @@ func (t *Table) hinted(p state.Pos, h uint64, key []byte) unsafe.Pointer {
 		}
 		p &^= oldPos
 	}
+	return t.at(g, p, h, key)
+}
+
+// at is the entry at p of a grid if it is the key's, or nil.
+func (t *Table) at(g *grid, p state.Pos, h uint64, key []byte) unsafe.Pointer {
 	if uint(p) >= uint(g.slots) {
 		return nil
 	}
