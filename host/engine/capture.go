@@ -30,9 +30,6 @@ func captureProblems(d *abi.Descriptor, w *instrument.Module) []string {
 		f := &d.Functions[i]
 		add(f.Kind == abi.FunctionProcess && !f.Keyed, fmt.Sprintf("function %s is not keyed", f.Name))
 	}
-	for _, imp := range w.Imports {
-		add(imp.Kind == instrument.KindMemory, fmt.Sprintf("it imports the memory %s.%s", imp.Module, imp.Name))
-	}
 	add(w.ChangesTables, "its code changes tables (table.set, grow, fill, copy or init)")
 	add(w.DropsSegments, "its code drops segments (data.drop or elem.drop)")
 	for i, g := range w.Globals {
