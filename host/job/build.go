@@ -157,9 +157,9 @@ func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) e
 		return nil
 	}
 	if n.Kind == operators.NodeGuest {
-		op := guestop.New(guestop.Config{Node: n, Module: a.job.modules[n.ID], OpenKeyed: a.openKeyed, FS: a.job.opts.StateFS, Trial: a.job.guestTrial(n)})
+		run, op := a.job.opts.Guest(n, guestop.Config{Node: n, Module: a.job.modules[n.ID], OpenKeyed: a.openKeyed, FS: a.job.opts.StateFS, Trial: a.job.guestTrial(n)})
 		a.guests = append(a.guests, op)
-		s.Op = op
+		s.Op = run
 		return nil
 	}
 	if n.Kind == operators.NodeWindow {

@@ -29,7 +29,9 @@ type Options struct {
 	// connector, with Connect. They are for graphs built in code and for tests.
 	Source   func(n *operators.Node) (operators.Source, error)
 	Operator func(n *operators.Node) (operators.Operator, error)
-	Connect  connect.Env
+	// Guest makes what runs a guest node in one task, and which guestop.Op it is or has inside; nil: guestop.New.
+	Guest   func(n *operators.Node, cfg guestop.Config) (operators.Operator, *guestop.Op)
+	Connect connect.Env
 	// SnapshotFS and StateFS are the disks of the snapshot store and of state; nil: the machine's.
 	SnapshotFS snapstore.FS
 	StateFS    state.FS
@@ -42,6 +44,12 @@ type Options struct {
 }
 
 func (o *Options) defaults() {
+	if o.Guest == nil {
+		o.Guest = func(_ *operators.Node, cfg guestop.Config) (operators.Operator, *guestop.Op) {
+			op := guestop.New(cfg)
+			return op, op
+		}
+	}
 	if o.Source == nil {
 		env := o.Connect
 		o.Source = func(n *operators.Node) (operators.Source, error) { return connect.Source(n, env) }

@@ -220,3 +220,11 @@ func (e *env) renew(r *stateRef, record, st int, k state.Key, ukey []byte) error
 	e.journal = append(e.journal, u)
 	return nil
 }
+
+// bare is an entry as the guest sees it, of one as it is kept.
+func (x *expiry) bare(st int, raw []byte) ([]byte, error) {
+	if x == nil {
+		return raw, nil
+	}
+	return x.k.Bare(st, raw)
+}

@@ -19,6 +19,8 @@ type Config struct {
 	OpenKeyed func(ctx *operators.Context, ds []state.Descriptor) (state.Keyed, error)
 	FS        state.FS // of memory images; nil: the system's
 	Trial     *Trial   // of code that starts from a checkpoint of other code; nil: none
+	Observe   Observer // sees every call; nil: nobody
+	Trace     bool     // Observe sees host calls too
 }
 
 // Op runs one guest function in one task.
@@ -111,7 +113,7 @@ func (o *Op) Open(ctx *operators.Context) error {
 	o.proj = proj
 	o.blk.init(o.pre)
 	o.now = ctx.Clock.NowMS()
-	g, err := o.cfg.Module.New(o.env, InstanceOptions{MemoryBytes: o.node.Memory, FuelPerRecord: o.node.Fuel})
+	g, err := o.cfg.Module.New(o.hostCalls(), InstanceOptions{MemoryBytes: o.node.Memory, FuelPerRecord: o.node.Fuel})
 	if err != nil {
 		return fmt.Errorf("operator %s: make an instance of module %s: %w", ctx.Operator, o.node.Module, err)
 	}

@@ -131,6 +131,11 @@ func (o *Op) call(kind uint32, b *abi.Batch, lo, hi int, marks []abi.Mark, out o
 	if f != nil {
 		return lo, f, o.discard(f)
 	}
+	if o.cfg.Observe != nil {
+		if err := o.cfg.Observe.Call(&Call{Kind: kind, Fuel: oc.Fuel, NowMS: o.now, n: int(oc.Consumed), op: o}); err != nil {
+			return lo, nil, fmt.Errorf("operator %s: %w", o.ctx.Operator, err)
+		}
+	}
 	if err := o.settle(kind, b, lo, int(oc.Consumed), marks, out); err != nil {
 		return lo, nil, err
 	}
@@ -170,6 +175,9 @@ func (o *Op) policy(kind uint32, b *abi.Batch, i int, fault *Fault) error {
 		b = o.whole
 	}
 	f := b.Frame(i)
+	if o.cfg.Observe != nil {
+		o.cfg.Observe.Failed(kind, f, fault)
+	}
 	where := "timer " + string(f.Value())
 	if kind == abi.KindRecords {
 		where = o.ctx.Describe(f.Pos())

@@ -154,6 +154,15 @@ func (k *Keyed) RawValue(i int) state.Value { return k.Keyed.Value(i) }
 // RawOrdered is RawValue of map and list state.
 func (k *Keyed) RawOrdered(i int) state.Ordered { return k.Keyed.Ordered(i) }
 
+// Bare is an entry of state i without its stamp, of one as it is kept below; it aliases raw.
+func (k *Keyed) Bare(i int, raw []byte) ([]byte, error) {
+	if w := k.wraps[i]; w.value == nil && w.ordered == nil {
+		return raw, nil
+	}
+	_, v, err := split(raw)
+	return v, err
+}
+
 // Renew gives an entry the stamp of a read at the present moment, if state i has it so and the entry is
 // there. The slice with which to take that back, through Raw, is borrowed until the next call; renewed: there
 // was something to do.
