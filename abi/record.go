@@ -78,6 +78,9 @@ type Position struct {
 	Offset uint64
 }
 
+// NoPosition is that of timers and of windows' results: no single record is what they come from.
+var NoPosition = Position{Split: 1<<32 - 1, Offset: 1<<64 - 1}
+
 // Record is the decoded form of a frame. Null, empty and absent are three things: a nil Key or Value
 // is null, a non-nil one of length 0 is empty. Slices alias the frame they were decoded from.
 type Record struct {

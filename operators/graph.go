@@ -199,14 +199,16 @@ type KeyByNode struct {
 
 // SinkNode configures a sink.
 type SinkNode struct {
-	Connector string      `json:"connector"`     // stdout, file, blackhole
-	Dir       string      `json:"dir,omitempty"` // folder of the pipeline file, absolute; Path is relative to it
-	Path      string      `json:"path,omitempty"`
-	Single    bool        `json:"single"`               // one file, published once at the end
-	PartBytes int64       `json:"part_bytes,omitempty"` // a part is closed at this size; 0: 64 MiB
-	Envelope  bool        `json:"envelope,omitempty"`   // lines are {"key","value","time"}: null, empty and keys survive
-	Format    string      `json:"format"`               // ndjson
-	Input     []abi.Field `json:"input"`                // schema of the values; empty: raw bytes, one per line
+	Connector string `json:"connector"`     // stdout, file, blackhole
+	Dir       string `json:"dir,omitempty"` // folder of the pipeline file, absolute; Path is relative to it
+	Path      string `json:"path,omitempty"`
+	Single    bool   `json:"single"` // one file, published once at the end
+	// Provenance: enveloped lines say which snapshot, split and offset they come from.
+	Provenance bool        `json:"provenance,omitempty"`
+	PartBytes  int64       `json:"part_bytes,omitempty"` // a part is closed at this size; 0: 64 MiB
+	Envelope   bool        `json:"envelope,omitempty"`   // lines are {"key","value","time"}: null, empty and keys survive
+	Format     string      `json:"format"`               // ndjson
+	Input      []abi.Field `json:"input"`                // schema of the values; empty: raw bytes, one per line
 	// DeadLetter: the records are wrapped with where and why.
 	DeadLetter bool `json:"dead_letter"`
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/operators/format"
 )
 
@@ -15,16 +16,22 @@ import (
 // A typed row becomes an object. Raw bytes are written as they are: a line break in JSON becomes a
 // blank, bytes with a line break that are no JSON become a JSON string. A null value is `null`, an empty
 // one `""`: two things, but the key is lost. With Envelope each line is {"key","value","time"}, where keys
-// survive too; raw values in it are JSON strings, or {"base64":"..."} if they are not text.
+// survive too; raw values in it are JSON strings, or {"base64":"..."} if they are not text. With Provenance
+// such a line also says where it comes from: "from":{"snapshot","split","offset"}, the last two null for
+// what a timer or a window gave.
 type LineEncoder struct {
-	rows     *format.RowEncoder
-	envelope bool
-	dead     bool
+	// Snapshot is the one before the records to come, 0: none.
+	Snapshot checkpoint.ID
+
+	rows       *format.RowEncoder
+	envelope   bool
+	provenance bool
+	dead       bool
 }
 
 // NewLineEncoder makes the encoder of a sink.
 func NewLineEncoder(s *SinkNode) *LineEncoder {
-	e := &LineEncoder{envelope: s.Envelope, dead: s.DeadLetter}
+	e := &LineEncoder{envelope: s.Envelope || s.Provenance, provenance: s.Provenance, dead: s.DeadLetter}
 	if len(s.Input) > 0 {
 		e.rows = format.NewRowEncoder(s.Input)
 	}
@@ -82,7 +89,20 @@ func (e *LineEncoder) enveloped(dst []byte, f abi.Frame) (_ []byte, err error) {
 	} else {
 		dst = format.AppendBytes(dst, v)
 	}
-	return append(appendTime(dst, f.Time()), '}'), nil
+	dst = appendTime(dst, f.Time())
+	if e.provenance {
+		dst = strconv.AppendUint(append(dst, `,"from":{"snapshot":`...), uint64(e.Snapshot), 10)
+		dst = append(appendPosition(dst, f.Pos()), '}')
+	}
+	return append(dst, '}'), nil
+}
+
+func appendPosition(dst []byte, p abi.Position) []byte {
+	if p == abi.NoPosition {
+		return append(dst, `,"split":null,"offset":null`...)
+	}
+	dst = strconv.AppendUint(append(dst, `,"split":`...), uint64(p.Split), 10)
+	return strconv.AppendUint(append(dst, `,"offset":`...), p.Offset, 10)
 }
 
 func appendTime(dst []byte, ms int64) []byte {
@@ -133,10 +153,7 @@ func (e *LineEncoder) deadLetter(dst []byte, f abi.Frame) []byte {
 		dst = append(dst, `,"value":`...)
 		dst = append(format.AppendBytes(dst, h.Value), '}')
 	}
-	dst = append(dst, `],"split":`...)
-	dst = strconv.AppendUint(dst, uint64(r.Pos.Split), 10)
-	dst = append(dst, `,"offset":`...)
-	dst = strconv.AppendUint(dst, r.Pos.Offset, 10)
+	dst = appendPosition(append(dst, ']'), r.Pos)
 	text(`,"position":`, d.Position)
 	return append(appendTime(dst, r.Time), '}')
 }

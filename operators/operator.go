@@ -45,6 +45,8 @@ type Context struct {
 	// possibly of another parallelism: the operator takes what falls into Range (or its splits). Empty:
 	// a fresh start.
 	Restored []checkpoint.OperatorSnapshot
+	// Snapshot is the one that Restored is of; 0: none.
+	Snapshot checkpoint.ID
 	// Withdraw lets a sink take back what this job published after Restored: somebody chose to start from an
 	// older checkpoint than the last.
 	Withdraw bool

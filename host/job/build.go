@@ -199,8 +199,16 @@ func (a *attempt) context(n *operators.Node, i int) *operators.Context {
 		Range: state.TaskRange(i, n.Parallelism), Hasher: state.Hasher{Seed: a.seed}, Clock: a.job.opts.Clock, Log: a.log(),
 		WorkDir: filepath.Join(dir, "work", n.ID, fmt.Sprint(i)), StageDir: filepath.Join(dir, "stage", n.ID),
 		Objects: a.job.store, Budget: a.job.budget(n), StateKind: g.StateKind, Batch: g.BatchMax,
-		Restored: a.restoredOf(n.ID), Withdraw: a.from != nil && a.from.ID == a.job.restore, Group: a.groups[n.ID],
+		Restored: a.restoredOf(n.ID), Snapshot: a.startedAt(), Withdraw: a.from != nil && a.from.ID == a.job.restore, Group: a.groups[n.ID],
 		Skips: a.job.skipsOf(n.ID), Describe: a.describer(n), Crash: crashpoint.Hit, Punctuator: a.punctuator(n)}
+}
+
+// startedAt is the snapshot the attempt starts from, 0: none.
+func (a *attempt) startedAt() checkpoint.ID {
+	if a.from == nil {
+		return 0
+	}
+	return a.from.ID
 }
 
 // restoredSplits is how many splits the checkpoint has of a source, 0: none.

@@ -58,6 +58,7 @@ func (s *Sink) Open(ctx *operators.Context) error {
 		ctx.Crash = func(string) {}
 	}
 	s.enc = operators.NewLineEncoder(s.cfg)
+	s.enc.Snapshot = ctx.Snapshot
 	path := join(s.cfg.Dir, s.cfg.Path)
 	if s.cfg.Single {
 		s.out = &single{sink: s, final: path}
@@ -135,6 +136,7 @@ func (s *Sink) Barrier(b checkpoint.Barrier) (operators.Pending, error) {
 	if err := s.flush(); err != nil {
 		return nil, err
 	}
+	s.enc.Snapshot = b.ID
 	s.ctx.Crash(crashpoint.AfterFlush)
 	sync, err := s.out.cut(b.ID, s.end)
 	if err != nil {

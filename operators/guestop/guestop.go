@@ -219,7 +219,7 @@ func (o *Op) fire(d state.Domain, upTo int64, out operators.Collector) error {
 		tb.Reset()
 		for i := range due {
 			t := &due[i]
-			tb.Append(&abi.Record{Time: t.At, Key: t.Key.Bytes, Value: t.Name})
+			tb.Append(&abi.Record{Time: t.At, Key: t.Key.Bytes, Value: t.Name, Pos: abi.NoPosition})
 			tb.Hash = append(tb.Hash, t.Key.Hash)
 		}
 		o.stats.Timers += int64(len(due))

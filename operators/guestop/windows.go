@@ -67,7 +67,7 @@ func (w *Windows) Element(timeMS int64, value []byte) error {
 func (w *Windows) End(tag int) {
 	h := w.begun.header(w.begun.count)
 	copy(w.value, h[:])
-	w.batch.Append(&abi.Record{Time: w.begun.Time, Key: w.begun.Key, Value: w.value})
+	w.batch.Append(&abi.Record{Time: w.begun.Time, Key: w.begun.Key, Value: w.value, Pos: abi.NoPosition})
 	w.tags = append(w.tags, tag)
 }
 

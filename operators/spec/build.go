@@ -153,7 +153,7 @@ func (b *builder) keyBy(it *item) {
 func (b *builder) sink(it *item, connector string) {
 	o := it.obj
 	s := &operators.SinkNode{Connector: connector, Dir: b.opts.Dir, Path: o.text("path"), Format: "ndjson",
-		Envelope: o.truth("envelope"), PartBytes: o.size("part_size", 0)}
+		Envelope: o.truth("envelope"), Provenance: o.truth("provenance"), PartBytes: o.size("part_size", 0)}
 	it.node.Kind, it.node.Sink = operators.NodeSink, s
 	if connector == "file" && s.Path != "" {
 		s.Single = !strings.HasSuffix(s.Path, "/")

@@ -222,15 +222,17 @@ var variants = []variant{
 	variantOf("union", "", "Joins streams of one schema.", nil,
 		field{name: "union", kind: kindRefs, required: true, doc: "Operators to join."}, pField),
 	variantOf("sink", "stdout", "Writes lines at once: at least once.", nil, is("sink", "stdout", "Writes to standard output."),
-		envelope, from, pField),
+		envelope, provenance, from, pField),
 	variantOf("sink", "file", "Writes NDJSON exactly once.", nil, is("sink", "file", "Writes files."),
 		field{name: "path", kind: kindString, required: true, doc: "One file, published at the end; or a folder (ends in /) of parts."},
 		field{name: "part_size", kind: kindSize, doc: "A part is closed at this size; default 64MiB."},
-		formats("ndjson"), envelope, from, pField),
+		formats("ndjson"), envelope, provenance, from, pField),
 	variantOf("sink", "blackhole", "Counts and drops.", nil, is("sink", "blackhole", "Drops."), from, pField),
 }
 
 var envelope = field{name: "envelope", kind: kindBool, doc: `Lines are {"key","value","time"}: keys, null and empty values survive.`}
+
+var provenance = field{name: "provenance", kind: kindBool, doc: `Enveloped lines with "from": {"snapshot", "split", "offset"} besides, for millrace why. Snapshots come by the clock: two runs differ in them.`}
 
 // discriminators are the fields that tell operators apart, in the order of variants.
 func discriminators() (names []string) {

@@ -20,13 +20,18 @@ type Sink struct {
 }
 
 // NewSink makes the stdout sink of node n; w must be safe for the job's tasks to share.
-func NewSink(n *operators.Node, w io.Writer) *Sink {
-	return &Sink{node: n, w: w, enc: operators.NewLineEncoder(n.Sink)}
+func NewSink(n *operators.Node, w io.Writer) operators.Operator {
+	s := &Sink{node: n, w: w, enc: operators.NewLineEncoder(n.Sink)}
+	if n.Sink.Provenance {
+		return &marked{s}
+	}
+	return s
 }
 
 // Open implements operators.Operator.
 func (s *Sink) Open(ctx *operators.Context) error {
 	s.ctx = ctx
+	s.enc.Snapshot = ctx.Snapshot
 	return nil
 }
 

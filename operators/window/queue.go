@@ -381,7 +381,7 @@ func (o *Op) failedRecord(f abi.Frame, fault *guestop.Fault) error {
 // failedWindow applies it to a window whose result failed.
 func (o *Op) failedWindow(k state.Key, sp span, fault *guestop.Fault) error {
 	name := fmt.Sprintf("window [%d, %d)", sp.start, sp.end)
-	r := abi.Record{Time: sp.last(), Value: []byte(name)}
+	r := abi.Record{Time: sp.last(), Value: []byte(name), Pos: abi.NoPosition}
 	where := name
 	if o.endless {
 		r.Time, where = math.MaxInt64, "the window"

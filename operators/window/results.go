@@ -255,7 +255,7 @@ func (o *Op) takeBack(k state.Key, off int, op abi.Op) error {
 
 // send puts a row on the main output. Its event time is the window's last instant.
 func (o *Op) send(k state.Key, sp span, op abi.Op, row []byte) error {
-	rec := abi.Record{Time: sp.last(), Value: row, Op: op}
+	rec := abi.Record{Time: sp.last(), Value: row, Op: op, Pos: abi.NoPosition}
 	if o.endless {
 		rec.Time = math.MaxInt64
 	}
