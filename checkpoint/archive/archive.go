@@ -4,7 +4,8 @@
 // The file is a tar archive in one Zstandard frame: manifest.json, then objects/<digest> in order of their
 // digests, without times and owners, so that the same snapshot gives the same bytes. A skippable frame with
 // the SHA-256 of all before it ends the file; common tools pass over it. A file without that end was never
-// finished, and is not imported. With a key all of that is sealed: see package seal.
+// finished, and is not imported. With a key all of that is sealed: see package seal. Between the two may be the
+// input that followed the snapshot: see Input.
 package archive
 
 import (

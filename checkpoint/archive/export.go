@@ -26,6 +26,11 @@ const manifestName = "manifest.json"
 // may be open for reading only, beside its running job. What was written before an error cannot be imported.
 // Errors: those of Store.Load; *snapstore.DamageError for an object that is not what its name says.
 func Export(ctx context.Context, w io.Writer, s *snapstore.Store, id checkpoint.ID, sealing Sealing) error {
+	return ExportInput(ctx, w, s, id, sealing, nil)
+}
+
+// ExportInput is Export with the input that follows the snapshot; nil: without.
+func ExportInput(ctx context.Context, w io.Writer, s *snapstore.Store, id checkpoint.ID, sealing Sealing, input Input) error {
 	lease, err := s.Lease("export", id)
 	if err != nil {
 		return err
@@ -36,12 +41,12 @@ func Export(ctx context.Context, w io.Writer, s *snapstore.Store, id checkpoint.
 		return err
 	}
 	if len(sealing.Keys) == 0 {
-		return write(ctx, w, s, m, lease)
+		return write(ctx, w, s, m, lease, input)
 	}
 	r, inner := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := write(ctx, inner, s, m, lease)
+		err := write(ctx, inner, s, m, lease, input)
 		inner.CloseWithError(err)
 		done <- err
 	}()
@@ -54,7 +59,7 @@ func sealContext(s Sealing, job string, id checkpoint.ID) seal.Context {
 	return seal.Context{Tenant: s.Tenant, Job: job, Sequence: uint64(id), Name: "archive"}
 }
 
-func write(ctx context.Context, w io.Writer, s *snapstore.Store, m *checkpoint.Manifest, lease *snapstore.Lease) error {
+func write(ctx context.Context, w io.Writer, s *snapstore.Store, m *checkpoint.Manifest, lease *snapstore.Lease, input Input) error {
 	file := lease.File(m.ID)
 	h := sha256.New()
 	// One goroutine and a fixed level: the bytes must not depend on the machine.
@@ -88,6 +93,11 @@ func write(ctx context.Context, w io.Writer, s *snapstore.Store, m *checkpoint.M
 	if err := errors.Join(t.Close(), z.Close(), lease.Keep()); err != nil {
 		return err
 	}
+	if input != nil {
+		if err := input(ctx, frameWriter{io.MultiWriter(w, h)}); err != nil {
+			return err
+		}
+	}
 	_, err = w.Write(end(h))
 	return err
 }
@@ -102,6 +112,11 @@ func entry(t *tar.Writer, name string, size int64, fill func() error) error {
 // ExportFile is Export into a file that is there whole or not at all: it is written beside its place, made
 // durable and renamed. Errors: fs.ErrExist if there is a file already.
 func ExportFile(ctx context.Context, disk snapstore.FS, path string, s *snapstore.Store, id checkpoint.ID, sealing Sealing) error {
+	return ExportInputFile(ctx, disk, path, s, id, sealing, nil)
+}
+
+// ExportInputFile is ExportInput into a file, as ExportFile.
+func ExportInputFile(ctx context.Context, disk snapstore.FS, path string, s *snapstore.Store, id checkpoint.ID, sealing Sealing, input Input) error {
 	if _, err := disk.Stat(path); err == nil {
 		return fmt.Errorf("export to %s: %w", path, fs.ErrExist)
 	}
@@ -110,7 +125,7 @@ func ExportFile(ctx context.Context, disk snapstore.FS, path string, s *snapstor
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	err = Export(ctx, f, s, id, sealing)
+	err = ExportInput(ctx, f, s, id, sealing, input)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -30,6 +30,8 @@ const (
 type ImportOptions struct {
 	Sealing
 	Renumber bool // give it a new id where its own is taken
+	// CheckInput reads the input behind the snapshot, if there is one, while it is stored; nil: it is not looked into.
+	CheckInput func(r io.Reader) error
 }
 
 // Import adds the snapshot of an archive to a store, kept like a savepoint: see Store.Insert, with which its
@@ -44,11 +46,11 @@ func Import(ctx context.Context, r io.Reader, s *snapstore.Store, o ImportOption
 	}
 	switch {
 	case bytes.HasPrefix(start, []byte(zstdMagic)):
-		in, err := read(ctx, newBody(r), s)
+		in, err := read(ctx, newBody(r), s, o.CheckInput)
 		if err != nil {
 			return 0, err
 		}
-		return s.Insert(ctx, in.manifest, o.Renumber)
+		return in.insert(ctx, s, o)
 	case bytes.HasPrefix(start, []byte(sealedMagic)):
 		return importSealed(ctx, start, r, s, o)
 	}
@@ -73,30 +75,53 @@ func importSealed(ctx context.Context, start []byte, r io.Reader, s *snapstore.S
 		inner.CloseWithError(err)
 		done <- err
 	}()
-	in, err := read(ctx, newBody(plain), s)
+	in, err := read(ctx, newBody(plain), s, o.CheckInput)
 	plain.CloseWithError(errors.New("the import ended"))
 	if sealErr := <-done; sealErr != nil && err == nil {
-		err = sealErr
+		err = errors.Join(sealErr, in.drop(s))
 	}
 	if err != nil {
 		return 0, err
 	}
 	m, err := checkpoint.Decode(in.manifest)
 	if err != nil {
-		return 0, err
+		return 0, errors.Join(err, in.drop(s))
 	}
 	if m.Job != claims.Job || uint64(m.ID) != claims.Sequence {
-		return 0, fmt.Errorf("%w: sealed as snapshot %d of %q, it holds %d of %q", ErrDamaged, claims.Sequence, claims.Job, m.ID, m.Job)
+		err := fmt.Errorf("%w: sealed as snapshot %d of %q, it holds %d of %q", ErrDamaged, claims.Sequence, claims.Job, m.ID, m.Job)
+		return 0, errors.Join(err, in.drop(s))
 	}
-	return s.Insert(ctx, in.manifest, o.Renumber)
+	return in.insert(ctx, s, o)
 }
 
 // incoming is an archive that was read whole.
-type incoming struct{ manifest []byte }
+type incoming struct {
+	manifest []byte
+	input    *snapstore.StagedInput // nil: none
+}
+
+// insert adds the snapshot, then what followed it.
+func (in *incoming) insert(ctx context.Context, s *snapstore.Store, o ImportOptions) (checkpoint.ID, error) {
+	id, err := s.Insert(ctx, in.manifest, o.Renumber)
+	if err != nil {
+		return 0, errors.Join(err, in.drop(s))
+	}
+	if in.input == nil {
+		return id, nil
+	}
+	return id, s.KeepInput(in.input, id)
+}
+
+func (in *incoming) drop(s *snapstore.Store) error {
+	if in.input == nil {
+		return nil
+	}
+	return s.DropInput(in.input)
+}
 
 // read stores the objects and returns the manifest once every byte was read and checked.
-func read(ctx context.Context, b *body, s *snapstore.Store) (in incoming, err error) {
-	z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowBytes), zstd.WithDecoderLowmem(true))
+func read(ctx context.Context, b *body, s *snapstore.Store, check func(io.Reader) error) (in incoming, err error) {
+	z, err := zstd.NewReader(&oneFrame{from: b}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowBytes), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return in, err
 	}
@@ -107,11 +132,15 @@ func read(ctx context.Context, b *body, s *snapstore.Store) (in incoming, err er
 		_, err = io.Copy(io.Discard, io.LimitReader(z, 1<<20))
 	}
 	if err == nil {
+		in.input, err = stageInput(ctx, b, s, check)
+	}
+	if err == nil {
 		_, err = io.Copy(io.Discard, b)
 	}
 	if err == nil {
 		return in, nil
 	}
+	err = errors.Join(err, in.drop(s))
 	// Whatever it met first: when the file is not what was exported, that is the reason.
 	if _, rest := io.Copy(io.Discard, b); errors.Is(rest, ErrDamaged) && !errors.Is(err, ErrDamaged) {
 		err = fmt.Errorf("%w; %w", rest, err)
@@ -120,6 +149,25 @@ func read(ctx context.Context, b *body, s *snapstore.Store) (in incoming, err er
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return in, err
+}
+
+// stageInput stores what is behind the snapshot, nil if nothing is.
+func stageInput(ctx context.Context, b *body, s *snapstore.Store, check func(io.Reader) error) (*snapstore.StagedInput, error) {
+	r := &frameReader{from: b}
+	start, rest, err := peek(r, 1)
+	if err != nil || len(start) == 0 && !r.any {
+		return nil, err
+	}
+	return s.StageInput(ctx, func(w io.Writer) error {
+		tee := io.TeeReader(rest, w)
+		if check != nil {
+			if err := check(tee); err != nil {
+				return err
+			}
+		}
+		_, err := io.Copy(io.Discard, tee)
+		return err
+	})
 }
 
 // entries stores the objects of an archive: exactly those that its manifest names, in order.

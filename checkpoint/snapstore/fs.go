@@ -8,6 +8,7 @@
 //	REGISTRY             which snapshots are savepoints, tags and notes
 //	objects/ab/ab12...   immutable files
 //	manifests/%08d.json  complete snapshots
+//	inputs/%08d.input    what the sources gave after a snapshot that came with it
 //	leases/PID-N.json    what other processes are reading
 //	tmp/                 files being written; emptied when the store is opened
 package snapstore

@@ -178,7 +178,7 @@ func (s *Store) sweep(ctx context.Context, quiet bool) (Swept, error) {
 			swept.Bytes += size
 		}
 	}
-	return swept, nil
+	return swept, s.sweepInputs()
 }
 
 func (s *Store) unreferenced(quiet bool, h held) []string {
