@@ -37,6 +37,7 @@ var bans = []ban{
 			{"operators", "file connectors and the modules' paths"},
 			{"host/engine", "compiled code is cached on disk"},
 			{"host/job", "owns the state folder and its lock"},
+			{"host/record", "reads recorded inputs by offset, and beside sources"},
 			{"host/control", "owns the control socket in it"},
 			{"host/worker", "owns a worker's folders"},
 		}, programs...)},

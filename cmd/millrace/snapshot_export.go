@@ -12,12 +12,18 @@ import (
 	"github.com/millrace-io/millrace/checkpoint/archive"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/checkpoint/storechange"
+	"github.com/millrace-io/millrace/host/record"
 )
 
 func exportSnapshotCommand(s streams) *cli.Command {
 	return snapshotVerb("export", "write a snapshot into one file", "ID FILE",
-		"The file has the code too, and can be imported anywhere. It is there whole or not at all. "+refWords,
-		func(c *cli.Context) error { return exportSnapshot(c, s) })
+		"The file has the code too, and can be imported anywhere. It is there whole or not at all. With --with-input it also\n"+
+			"has the input that followed the snapshot, read again from the sources, for millrace ci. "+refWords,
+		func(c *cli.Context) error { return exportSnapshot(c, s) },
+		&cli.BoolFlag{Name: "with-input", Usage: "add the input that followed, as far as it is there now"},
+		&cli.Int64Flag{Name: "records", Usage: "at most `N` records of it"},
+		&cli.StringFlag{Name: "to", Usage: "only up to snapshot `ID`"},
+		&cli.StringSliceFlag{Name: "keys", Usage: "only records with one of these `KEYS`"})
 }
 
 // exported is a snapshot in a file.
@@ -25,6 +31,7 @@ type exported struct {
 	ID    checkpoint.ID `json:"id"`
 	File  string        `json:"file"`
 	Bytes int64         `json:"bytes"`
+	Input *record.End   `json:"input,omitempty"` // what followed, with --with-input
 }
 
 func exportSnapshot(c *cli.Context, s streams) error {
@@ -42,8 +49,13 @@ func exportSnapshot(c *cli.Context, s streams) error {
 		return err
 	}
 	out := exported{ID: id, File: t.words[1]}
-	if err := archive.ExportFile(c.Context, snapstore.Disk{}, out.File, store, id, archive.Sealing{}); err != nil {
-		return storeError(err)
+	input, done, err := t.followed(c, store, id, &out)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := archive.ExportInputFile(c.Context, snapstore.Disk{}, out.File, store, id, archive.Sealing{}, input); err != nil {
+		return inputError(err)
 	}
 	st, err := os.Stat(out.File)
 	if err != nil {
@@ -52,6 +64,9 @@ func exportSnapshot(c *cli.Context, s streams) error {
 	out.Bytes = st.Size()
 	return show(c, s, out, func(w io.Writer) {
 		fmt.Fprintf(w, "snapshot %d is in %s, %s bytes\n", out.ID, out.File, thousands(out.Bytes))
+		if in := out.Input; in != nil {
+			fmt.Fprintf(w, "with the %s records that followed it%s\n", thousands(in.Records), inputEnds(in))
+		}
 	})
 }
 
@@ -91,5 +106,11 @@ func importSnapshot(c *cli.Context, s streams) error {
 	if t.graph != nil && t.graph.Name != m.Job {
 		fmt.Fprintf(s.err, "note: the snapshot is of pipeline %s, this one is %s: it can be looked at and forked, not restored\n", m.Job, t.graph.Name)
 	}
-	return show(c, s, out, func(w io.Writer) { fmt.Fprintf(w, "snapshot %d of %s is imported\n", out.ID, m.Job) })
+	return show(c, s, out, func(w io.Writer) {
+		with := ""
+		if store.HasInput(out.ID) {
+			with = ", with the input that followed it"
+		}
+		fmt.Fprintf(w, "snapshot %d of %s is imported%s\n", out.ID, m.Job, with)
+	})
 }

@@ -44,6 +44,9 @@ func verifySnapshots(c *cli.Context, s streams) error {
 	bad := 0
 	for _, id := range ids {
 		err := store.Verify(c.Context, id, !c.Bool("quick"))
+		if !c.Bool("quick") && store.HasInput(id) {
+			err = errors.Join(err, verifyInput(store, id))
+		}
 		if cerr := c.Context.Err(); cerr != nil {
 			return cerr
 		}

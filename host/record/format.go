@@ -88,13 +88,13 @@ type Source struct {
 
 // End closes a recording. It is the last block, as JSON.
 type End struct {
-	Records  int64       `json:"records"`
-	Rejected int64       `json:"rejected"` // that the sources' error policies sent away as dead letters
-	Blocks   int         `json:"blocks"`   // before this one
-	Tasks    []TaskEnd   `json:"tasks"`
-	SHA256   string      `json:"sha256"` // of all before this block
-	Times    [2]int64    `json:"times"`  // least and greatest event time, ms; abi.NoTime: no record had one
-	Dropped  int64       `json:"dropped,omitempty"`
+	Records  int64     `json:"records"`
+	Rejected int64     `json:"rejected"` // that the sources' error policies sent away as dead letters
+	Blocks   int       `json:"blocks"`   // before this one
+	Tasks    []TaskEnd `json:"tasks"`
+	SHA256   string    `json:"sha256"` // of all before this block
+	Times    [2]int64  `json:"times"`  // least and greatest event time, ms; abi.NoTime: no record had one
+	Dropped  int64     `json:"dropped,omitempty"`
 }
 
 // TaskEnd is where a task of a source stood at the end.

@@ -97,8 +97,14 @@ func (s *stream) short(err error) error {
 }
 
 // Check reads a whole recording and every event in it. Errors: ErrNotRecording, ErrDamaged with the block.
-func Check(r io.Reader) (*Header, *End, error) {
+func Check(r io.Reader) (*Header, *End, error) { return Copy(io.Discard, r) }
+
+// Copy is Check that writes what it reads, as Write did: one Write per block. After an error w has a part.
+func Copy(w io.Writer, r io.Reader) (*Header, *End, error) {
 	s, err := newStream(r)
+	if err == nil {
+		_, err = io.WriteString(w, magic)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,6 +124,9 @@ func Check(r io.Reader) (*Header, *End, error) {
 		}
 		if err := c.block(&b); err != nil {
 			return nil, nil, fmt.Errorf("%w (block %d, %s)", err, b.number, c.owner(&b))
+		}
+		if _, err := w.Write(append(s.head[:], s.body...)); err != nil {
+			return nil, nil, err
 		}
 	}
 	if n, err := r.Read(make([]byte, 1)); n > 0 || err != nil && err != io.EOF {

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/connect"
+	"github.com/millrace-io/millrace/operators/guestop"
 	"github.com/millrace-io/millrace/state"
 )
 
@@ -28,6 +29,8 @@ type Options struct {
 	Clock   operators.Clock
 	Connect connect.Env
 	Log     *slog.Logger // nil: none
+	// Module compiles the module of a guest node, for sources whose watermarks a function says; nil: those are refused.
+	Module func(ctx context.Context, n *operators.Node) (guestop.Module, error)
 	// Source makes a node's source; nil: by its connector, with Connect.
 	Source func(n *operators.Node) (operators.Source, error)
 }
@@ -85,8 +88,8 @@ func readable(g *operators.Graph, o *Options) error {
 			continue
 		case connect.Promise(n) == operators.PromiseLossy:
 			bad(n, "what is taken from a %s is gone; only files and generators can be read again", n.Source.Connector)
-		case n.Source.Time != nil && n.Source.Time.Watermarks == operators.WatermarksPunctuated:
-			bad(n, "its watermarks are said by a function, which does not run while the input is read")
+		case n.Source.Time != nil && n.Source.Time.Watermarks == operators.WatermarksPunctuated && o.Module == nil:
+			bad(n, "its watermarks are said by a function, whose module is not at hand")
 		case n.Source.Generator != nil && n.Source.Generator.Records == 0 && o.Records == 0 && o.To == nil:
 			bad(n, "it has no end; say how many records, or up to which snapshot")
 		case len(o.Keys) > 0 && n.Source.Key == nil && !n.Source.NaturalKey:
@@ -215,6 +218,9 @@ func (r *recorder) openTask(ctx context.Context, node *operators.Node, i int, gr
 	oc := &operators.Context{Context: ctx, Job: r.graph.Name, Operator: n.ID, Task: i, Parallelism: n.Parallelism,
 		Range: state.TaskRange(i, n.Parallelism), Hasher: state.Hasher{Seed: r.o.From.Seed}, Clock: r.o.Clock, Log: r.o.Log, Batch: r.graph.BatchMax,
 		Restored: snapshotsOf(r.o.From, n.ID), Snapshot: r.o.From.ID, Group: group, Describe: src.Describe, Crash: func(string) {}}
+	if t := n.Source.Time; t != nil && t.Punctuate != nil {
+		oc.Punctuator = r.punctuator(n.ID, t.Punctuate)
+	}
 	if err := src.Open(oc); err != nil {
 		return nil, errors.Join(fmt.Errorf("source %s: %w", n.ID, err), src.Close())
 	}
@@ -228,6 +234,17 @@ func (r *recorder) openTask(ctx context.Context, node *operators.Node, i int, gr
 		t.toOver = overIn(r.o.To, n.ID, i)
 	}
 	return t, nil
+}
+
+// punctuator is what makes a source's watermark function.
+func (r *recorder) punctuator(source string, g *operators.GuestNode) func(*operators.Context) (operators.Punctuator, error) {
+	return func(ctx *operators.Context) (operators.Punctuator, error) {
+		m, err := r.o.Module(ctx, &operators.Node{ID: operators.PunctuatorID(source), Kind: operators.NodeGuest, Guest: g})
+		if err != nil {
+			return nil, err
+		}
+		return guestop.NewPunctuator(guestop.CallerConfig{Node: g, Module: m, Context: ctx})
+	}
 }
 
 // overIn says that a source's task had read everything in a snapshot.

@@ -226,4 +226,3 @@ func (r *Recording) Describe(operator string, p abi.Position) string {
 	}
 	return s.describe(s.Splits[at].Split, p.Offset, line)
 }
-
