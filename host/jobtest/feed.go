@@ -41,6 +41,13 @@ func (f *Feed) drained() bool {
 	return f.taken == int64(len(f.records))
 }
 
+// polled is how many records the run has taken.
+func (f *Feed) polled() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.taken
+}
+
 // End ends the input.
 func (f *Feed) End() {
 	f.mu.Lock()

@@ -211,6 +211,13 @@ func TestSwapsWhileRecordsFlow(t *testing.T) {
 			}
 		}
 	}()
+	// Every version gets every key, however slow the machine is.
+	seen := func() {
+		for from := u.feed.polled(); u.feed.polled() < from+int64(2*u.feed.keys); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	seen()
 	want := []string{"v1"}
 	for i := 2; i < 8; i++ {
 		tag := fmt.Sprintf("v%d", i)
@@ -226,7 +233,7 @@ func TestSwapsWhileRecordsFlow(t *testing.T) {
 			}
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
+		seen()
 	}
 	close(stop)
 	<-stopped
