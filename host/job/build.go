@@ -165,7 +165,7 @@ func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) e
 	if n.Kind == operators.NodeWindow {
 		op := window.New(window.Config{Node: n, OpenKeyed: a.openKeyed, Module: func(id string) guestop.Module { return a.job.modules[id] }})
 		a.windows = append(a.windows, op)
-		s.Op = op
+		s.Op = a.job.opts.Window(n, op)
 		a.count(n.ID, op)
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/connect"
 	"github.com/millrace-io/millrace/operators/guestop"
+	"github.com/millrace-io/millrace/operators/window"
 	"github.com/millrace-io/millrace/state"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	Operator func(n *operators.Node) (operators.Operator, error)
 	// Guest makes what runs a guest node in one task, and which guestop.Op it is or has inside; nil: guestop.New.
 	Guest   func(n *operators.Node, cfg guestop.Config) (operators.Operator, *guestop.Op)
+	// Window makes what runs a window node in one task, out of its operator; nil: that itself.
+	Window  func(n *operators.Node, op *window.Op) operators.Operator
 	Connect connect.Env
 	// SnapshotFS and StateFS are the disks of the snapshot store and of state; nil: the machine's.
 	SnapshotFS snapstore.FS
@@ -49,6 +52,9 @@ func (o *Options) defaults() {
 			op := guestop.New(cfg)
 			return op, op
 		}
+	}
+	if o.Window == nil {
+		o.Window = func(_ *operators.Node, op *window.Op) operators.Operator { return op }
 	}
 	if o.Source == nil {
 		env := o.Connect
