@@ -31,7 +31,7 @@ type Options struct {
 	Source   func(n *operators.Node) (operators.Source, error)
 	Operator func(n *operators.Node) (operators.Operator, error)
 	// Guest makes what runs a guest node in one task, and which guestop.Op it is or has inside; nil: guestop.New.
-	Guest   func(n *operators.Node, cfg guestop.Config) (operators.Operator, *guestop.Op)
+	Guest func(n *operators.Node, cfg guestop.Config) (operators.Operator, *guestop.Op)
 	// Window makes what runs a window node in one task, out of its operator; nil: that itself.
 	Window  func(n *operators.Node, op *window.Op) operators.Operator
 	Connect connect.Env
