@@ -21,6 +21,11 @@ type S3Options struct {
 	Prefix    string // of all keys, without slashes at its ends; empty: none
 	AccessKey string
 	SecretKey string
+	Token     string // of a session; empty: none
+	// CredentialsFile is a file as the AWS tools have it, read instead of the three above when they are needed.
+	CredentialsFile string
+	// Role takes the credentials that AWS gives a machine, container or pod instead.
+	Role      bool
 	Transport http.RoundTripper // nil: the default one
 }
 
@@ -37,7 +42,7 @@ var _ Store = (*S3)(nil)
 // NewS3 checks the options; nothing is asked of the server.
 func NewS3(o S3Options) (*S3, error) {
 	client, err := minio.New(o.Endpoint, &minio.Options{
-		Creds: credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""), Secure: !o.Plain, Region: o.Region,
+		Creds: o.credentials(), Secure: !o.Plain, Region: o.Region,
 		Transport: o.Transport, MaxRetries: 1, // who calls repeats: see Retry
 		BucketLookup: minio.BucketLookupPath,
 	})
@@ -52,6 +57,16 @@ func NewS3(o S3Options) (*S3, error) {
 		prefix += "/"
 	}
 	return &S3{client, o.Bucket, prefix}, nil
+}
+
+func (o *S3Options) credentials() *credentials.Credentials {
+	switch {
+	case o.Role:
+		return credentials.NewIAM("")
+	case o.CredentialsFile != "":
+		return credentials.NewFileAWSCredentials(o.CredentialsFile, "")
+	}
+	return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token)
 }
 
 // partBytes is from where on an object is sent in parts.

@@ -3,12 +3,14 @@ package objectstore_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +41,9 @@ func stores(t *testing.T, test func(t *testing.T, s objectstore.Store, condition
 		server := httptest.NewServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
 		t.Cleanup(server.Close)
 		test(t, s3(t, strings.TrimPrefix(server.URL, "http://"), "a/b"), true)
+	})
+	t.Run("dir", func(t *testing.T) {
+		test(t, objectstore.NewDir(objectstore.DirOptions{Path: filepath.Join(t.TempDir(), "p"), Random: rand.Reader}), true)
 	})
 	if *realServer != "" {
 		t.Run("real", func(t *testing.T) {
