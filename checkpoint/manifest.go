@@ -93,6 +93,15 @@ type TaskSnapshot struct {
 	Ahead       uint64             `json:"ahead,omitempty"`    // how far the task's watermark is ahead of the least of them, ms
 	Operators   []OperatorSnapshot `json:"operators"`
 	Channels    []ChannelState     `json:"channels,omitempty"` // records in flight; empty with aligned barriers
+	// Clock is what the clock did to the task since the snapshot before, for a replay; nil: nothing that matters.
+	Clock *ClockLog `json:"clock,omitempty"`
+}
+
+// ClockLog is a log of package host/clocklog: in the manifest if it is short, else an object.
+type ClockLog struct {
+	Data   []byte `json:"data,omitempty"`
+	Object string `json:"object,omitempty"` // digest; "": it is Data
+	Size   int64  `json:"size"`             // bytes
 }
 
 // OperatorSnapshot is one operator of a task's chain.

@@ -76,6 +76,11 @@ func (t *TaskSnapshot) objects(yield func(ObjectRef) bool) bool {
 			}
 		}
 	}
+	if c := t.Clock; c != nil && c.Object != "" {
+		if !yield(ObjectRef{c.Object, c.Size, fmt.Sprintf("operator %s, task %d, log of the clock", t.Vertex, t.Task)}) {
+			return false
+		}
+	}
 	for _, c := range t.Channels {
 		where := fmt.Sprintf("operator %s, task %d, channel %d", t.Vertex, t.Task, c.Channel)
 		if !yield(ObjectRef{c.Object, c.Size, where}) {

@@ -45,6 +45,22 @@ func (w *Watermarks) CaughtUp(split int) (mark int64, moved, became bool) {
 	return mark, moved, true
 }
 
+// Silence makes a split idle without having looked: it was so before. As CaughtUp.
+func (w *Watermarks) Silence(split int) (mark int64, moved bool) {
+	s := &w.splits[split]
+	if s.finished {
+		return 0, false
+	}
+	s.quiet.idle, s.odd = true, true
+	return w.advance()
+}
+
+// Jump moves the watermark to ms because the clock did so before, where the clock is what it goes by.
+func (w *Watermarks) Jump(ms int64) {
+	w.current = max(w.current, ms)
+	w.nextEdge = w.edgeAfter(ms + 1)
+}
+
 // step is the most that one look adds.
 func (w *Watermarks) step() int64 { return (w.idle + 1) / 2 }
 

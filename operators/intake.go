@@ -51,6 +51,10 @@ type Intake struct {
 	warned  int64 // ms of the last warning of a time in the future
 
 	punct *punctuation // nil: no function decides the watermark
+
+	clock   *intakeClock // nil: nobody notes or repeats what the clock does
+	decoded int64        // records, see Decodings
+	numbers []uint32     // of the splits in record positions
 }
 
 // NewIntake makes the intake of source node n. describe names positions for messages.
@@ -85,17 +89,17 @@ func DecodePlan(n *Node) format.Plan {
 }
 
 // AddSplit registers a split at its position and returns its number in this intake.
-func (in *Intake) AddSplit(p checkpoint.SplitPosition) int { return in.wm.Add(p) }
+func (in *Intake) AddSplit(p checkpoint.SplitPosition) int {
+	in.numbers = append(in.numbers, p.Index)
+	return in.wm.Add(p)
+}
 
 // Begin starts a poll. The first call is also the end of AddSplit.
 func (in *Intake) Begin() {
 	in.settle()
 	in.rejected.Reset()
 	if in.timed {
-		in.wm.SetNow(in.ctx.Clock.NowMS())
-		if in.restamp {
-			in.stamp = in.wm.Stamp()
-		}
+		in.look()
 	}
 	if in.align > 0 {
 		in.report()
@@ -114,9 +118,10 @@ func (in *Intake) End(b *abi.Batch) error {
 		if err := in.punctuate(b); err != nil {
 			return err
 		}
+		in.release()
 	}
-	if w, ok := in.wm.Tick(); ok {
-		b.Mark(w)
+	if err := in.tick(b); err != nil {
+		return err
 	}
 	if in.align > 0 {
 		in.report()
@@ -154,17 +159,22 @@ func (in *Intake) Behind() (split int, ok bool) {
 // of one.
 func (in *Intake) CaughtUp(b *abi.Batch, split int) {
 	if in.punct != nil {
-		in.punct.events = append(in.punct.events, passed{what: passedLook, split: split, record: -1})
+		in.punct.events = append(in.punct.events, passed{what: passedLook, split: split, record: -1, n: in.decoded})
 		return
 	}
-	if w, moved := in.caughtUp(split); moved && in.timed {
+	if w, moved := in.caughtUp(split, in.decoded); moved && in.timed {
 		b.Mark(w)
 	}
 }
 
-func (in *Intake) caughtUp(split int) (mark int64, moved bool) {
+// caughtUp is CaughtUp behind n records.
+func (in *Intake) caughtUp(split int, n int64) (mark int64, moved bool) {
+	if in.Repeating() {
+		return 0, false
+	}
 	mark, moved, became := in.wm.CaughtUp(split)
 	if became {
+		in.hold(ClockEvent{Kind: ClockIdle, N: n, Split: in.numbers[split]})
 		in.ctx.Log.Info("split is idle: the watermark does without it", "source", in.node.ID, "task", in.ctx.Task, "split", split,
 			"after", in.node.Source.Time.Idle, "watermark", in.wm.current)
 	}
@@ -178,7 +188,12 @@ func (in *Intake) Idle() bool {
 }
 
 // NextLook is when the source wants to be polled though nothing has come, ms of the clock; false: not at all.
-func (in *Intake) NextLook() (ms int64, ok bool) { return in.wm.NextLook() }
+func (in *Intake) NextLook() (ms int64, ok bool) {
+	if in.Repeating() {
+		return 0, false
+	}
+	return in.wm.NextLook()
+}
 
 // Line adds the record of a line, or treats it by the error policy. A non-nil error stops the task.
 func (in *Intake) Line(b *abi.Batch, split int, pos abi.Position, line []byte) error {
@@ -192,6 +207,12 @@ func (in *Intake) Line(b *abi.Batch, split int, pos abi.Position, line []byte) e
 // dead letter, nil if r.Value is them.
 func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, err error) error {
 	nullKey := false
+	if in.clock != nil {
+		if err := in.begun(b); err != nil {
+			return err
+		}
+	}
+	in.decoded++
 	if in.restamp {
 		r.Time = in.stamp
 	}
@@ -204,7 +225,7 @@ func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, er
 		}
 	}
 	at, kept := r.Time, !nullKey
-	if at > in.wm.horizon {
+	if in.beyond(at) {
 		if at = abi.NoTime; kept {
 			if kept, err = in.future(r); err != nil {
 				return err
@@ -218,11 +239,11 @@ func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, er
 		}
 	}
 	if in.punct != nil {
-		e := passed{what: passedRecord, split: split, record: -1, time: at}
+		record := -1
 		if kept {
-			e.record = b.Len() - 1
+			record = b.Len() - 1
 		}
-		in.punct.events = append(in.punct.events, e)
+		in.punct.events = append(in.punct.events, in.passed(split, record, at))
 		return nil
 	}
 	if in.timed {

@@ -37,6 +37,8 @@ type passed struct {
 	split  int
 	record int   // of the batch; -1: it is not in it
 	time   int64 // to go by
+	n      int64 // records decoded before it
+	beyond bool  // what the function says is too far ahead of the clock, by the script
 }
 
 type passing int
@@ -45,6 +47,7 @@ const (
 	passedRecord passing = iota
 	passedEnd            // the split has ended
 	passedLook           // it was looked at and had nothing further
+	passedIdle           // it became idle, by the script
 )
 
 // Punctuate takes what a function said behind a record of a split. If the task's watermark moves by that, it
@@ -76,7 +79,7 @@ func (in *Intake) punctuate(b *abi.Batch) error {
 				return err
 			}
 		}
-		if p.answers, err = p.run.Punctuate(b, in.ctx.Clock.NowMS(), p.answers); err != nil {
+		if p.answers, err = p.run.Punctuate(b, in.nowMS(), p.answers); err != nil {
 			return err
 		}
 	}
@@ -104,7 +107,10 @@ func (in *Intake) pass(b *abi.Batch, e passed, kept *int) (mark int64, moved boo
 		mark, moved = in.wm.Finish(e.split)
 		return mark, moved, nil
 	case e.what == passedLook:
-		mark, moved = in.caughtUp(e.split)
+		mark, moved = in.caughtUp(e.split, e.n)
+		return mark, moved, nil
+	case e.what == passedIdle:
+		mark, moved = in.silence(e.split, e.n)
 		return mark, moved, nil
 	case e.record < 0:
 		mark, moved = in.wm.Observe(e.split, e.time)
@@ -121,7 +127,7 @@ func (in *Intake) pass(b *abi.Batch, e passed, kept *int) (mark int64, moved boo
 	if a.Watermark == abi.NoTime {
 		return mark, moved, nil
 	}
-	if w, ok := in.wm.Punctuate(e.split, a.Watermark); ok {
+	if w, ok := in.told(e, a.Watermark); ok {
 		mark, moved = w, true
 	}
 	return mark, moved, nil
