@@ -33,6 +33,8 @@ type CheckpointSettings struct {
 	Interval time.Duration `json:"interval"` // 0: only the final one
 	Timeout  time.Duration `json:"timeout"`
 	Retain   int           `json:"retain"`
+	// Store is where copies of snapshots go; nil: nowhere.
+	Store *StoreSettings `json:"store,omitempty"`
 }
 
 // NodeKind is the kind of a node.
@@ -173,6 +175,7 @@ type GuestNode struct {
 	Clock     string           `json:"clock"`                 // what guests see as time: "event" (default) or "processing"
 	Index     int              `json:"function_index"`        // of Fn in the descriptor
 	Instances int              `json:"instances,omitempty"`   // of a module whose memory is state: the number of tasks, for good; 0: it is none
+	Unchecked bool             `json:"unchecked,omitempty"`   // it is let in without being tried on fresh instances
 	DropOld   []string         `json:"drop_states,omitempty"` // orphaned states that may be dropped
 	TTL       []StateTTL       `json:"state_ttl,omitempty"`   // of the pipeline file; Fn has them already
 }

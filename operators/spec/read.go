@@ -195,6 +195,11 @@ func (r *reader) value(n *yaml.Node, f *field, path string) bool {
 		return r.aggregates(n, path)
 	case kindTTLs:
 		return r.ttls(n, path)
+	case kindTextOr:
+		if n.Kind == yaml.MappingNode {
+			return r.object(n, f.object, path) != nil && len(r.problems) == before
+		}
+		return r.scalar(n, &field{name: f.name, kind: kindString}, path)
 	case kindKey:
 		if n.Kind == yaml.MappingNode {
 			return r.object(n, keyShape, path) != nil && len(r.problems) == before

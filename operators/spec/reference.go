@@ -110,6 +110,8 @@ func takes(f *field) string {
 		return strings.Join(policies, ", ") + ", or an object"
 	case kindKey:
 		return "field, list of fields, or an object"
+	case kindTextOr:
+		return "text, or an object"
 	case kindOperators, kindList:
 		return "list"
 	}

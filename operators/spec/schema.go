@@ -105,6 +105,8 @@ func schemaOfKind(f *field) node {
 			"additionalProperties": node{"type": "string", "enum": fieldTypes}}
 	case kindPolicy:
 		return node{"anyOf": []node{{"type": "string", "enum": policies}, schemaOf(policyShape)}}
+	case kindTextOr:
+		return node{"anyOf": []node{text, schemaOf(f.object)}}
 	case kindKey:
 		return node{"anyOf": []node{text, list(text), schemaOf(keyShape)}}
 	case kindOperators:

@@ -34,6 +34,7 @@ const (
 	kindAggregates // ordered map: name -> aggregate
 	kindTTLs       // ordered map: state -> duration, "off" or ttlShape
 	kindOperators  // a list of operators
+	kindTextOr     // text, or a field.object
 )
 
 // field says what may stand under a name.
@@ -85,6 +86,12 @@ const (
 	maxParall    = 512 // tasks of an operator: each has buffers and a guest instance
 )
 
+// Words of check.
+const (
+	checkOn  = "on"
+	checkOff = "off"
+)
+
 var policies = []string{"stop", "skip", "dead_letter"}
 
 var fieldTypes = []string{string(abi.TypeInt64), string(abi.TypeFloat64), string(abi.TypeBool), string(abi.TypeString),
@@ -106,6 +113,7 @@ var checkpointShape = &shape{fields: []field{
 	{name: "interval", kind: kindDuration, doc: "Time between checkpoints; 0s: only at the end. Default 1s; mode batch: 0s, chosen by auto: 60s."},
 	{name: "timeout", kind: kindDuration, doc: "A checkpoint not complete by then is given up. Default 60s."},
 	{name: "retain", kind: kindInt, min: 1, max: 1000, doc: "Complete checkpoints kept; default 3."},
+	{name: "store", kind: kindTextOr, object: storeShape, doc: "Where copies of the snapshots go: a URL, or an object. Default: nowhere."},
 }}
 
 var policyShape = &shape{fields: []field{
@@ -157,6 +165,7 @@ var guestShape = &shape{fields: []field{
 	{name: "fuel", kind: kindInt, min: 1, max: 1 << 50, doc: "Fuel per record; default 52428800."},
 	{name: "instances", kind: kindInt, min: 1, max: 512, doc: "Of a module whose memory is state: in how many instances, each with keys of its own, it runs for good; default 8."},
 	{name: "clock", kind: kindEnum, enum: []string{"event", "processing"}, doc: "What the guest sees as time: that of the record (default), or the host's."},
+	{name: "check", kind: kindEnum, enum: []string{checkOn, checkOff}, doc: "Whether the function is tried before it is let in: the same records, one by one and together, on kept and on fresh instances (on, default). off lets one in that keeps something between calls, which a restart loses."},
 	{name: "describe", kind: kindObject, object: describeShape, doc: "What the function is, for a module that does not describe itself."},
 	{name: "state_ttl", kind: kindTTLs, doc: "How long what its states hold lives, by state; without: as the module declares it. A state that gets one later ages from that start on."},
 	{name: "drop_states", kind: kindStrings, doc: "States of an earlier version that may be dropped."},
