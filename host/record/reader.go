@@ -99,6 +99,12 @@ func (s *stream) short(err error) error {
 // Check reads a whole recording and every event in it. Errors: ErrNotRecording, ErrDamaged with the block.
 func Check(r io.Reader) (*Header, *End, error) { return Copy(io.Discard, r) }
 
+// CheckAll is Check for who only wants to know that it is whole.
+func CheckAll(r io.Reader) error {
+	_, _, err := Check(r)
+	return err
+}
+
 // Copy is Check that writes what it reads, as Write did: one Write per block. After an error w has a part.
 func Copy(w io.Writer, r io.Reader) (*Header, *End, error) {
 	s, err := newStream(r)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/engine"
@@ -66,6 +67,71 @@ func (s *Stored) Module(_ context.Context, n *operators.Node) (guestop.Module, e
 		}
 	}
 	return nil, fmt.Errorf("%w: the snapshot names no module of operator %s", job.ErrUnfit, n.ID)
+}
+
+// Revised is other code for a snapshot: a pipeline file, and where its modules come from.
+type Revised struct {
+	Graph *operators.Graph
+	// Digests are the SHA-256 of its modules, by operator.
+	Digests map[string]string
+	from    *Stored
+	own     map[string]bool
+	disk    bool
+	known   map[string]string // digests by absolute path
+}
+
+// Revise checks a changed pipeline. Modules that own names by absolute path are read from there, with disk all are;
+// the others are the snapshot's. What it compiles lives until the Stored is closed.
+func (s *Stored) Revise(file string, text []byte, own map[string]bool, disk bool) (*Revised, error) {
+	r := &Revised{Digests: map[string]string{}, from: s, own: own, disk: disk, known: map[string]string{}}
+	g, err := spec.Parse(file, text, spec.Options{Modules: r})
+	if err != nil {
+		return nil, err
+	}
+	g.File, r.Graph = file, g
+	for _, n := range g.GuestNodes() {
+		r.Digests[n.ID] = r.known[r.path(n)]
+	}
+	return r, nil
+}
+
+// path is where a node's module is, or would be.
+func (r *Revised) path(n *operators.Node) string {
+	p := n.Guest.Module
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(filepath.Dir(r.Graph.File), p)
+	}
+	return filepath.Clean(p)
+}
+
+// ModuleInfo implements spec.Modules.
+func (r *Revised) ModuleInfo(path string) (d *abi.Descriptor, digest string, err error) {
+	if r.disk || r.own[path] {
+		m := Modules{r.from.stored.ctx, r.from.stored.engine}
+		d, digest, err = m.ModuleInfo(path)
+	} else {
+		d, digest, err = r.from.stored.ModuleInfo(path)
+	}
+	r.known[filepath.Clean(path)] = digest
+	return d, digest, err
+}
+
+// Module compiles the module of a guest node.
+func (r *Revised) Module(ctx context.Context, n *operators.Node) (guestop.Module, error) {
+	path := r.path(n)
+	if r.disk || r.own[path] {
+		return compile(ctx, r.from.stored.engine, r.Graph, n)
+	}
+	for _, ref := range r.from.Modules {
+		p := ref.Path
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(r.from.stored.dir, p)
+		}
+		if filepath.Clean(p) == path {
+			return r.from.stored.compile(ref.Digest, n.Guest.Describe)
+		}
+	}
+	return nil, fmt.Errorf("%w: the snapshot holds no module %s", job.ErrUnfit, n.Guest.Module)
 }
 
 // Close frees the engine.
