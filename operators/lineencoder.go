@@ -38,6 +38,9 @@ func NewLineEncoder(s *SinkNode) *LineEncoder {
 	return e
 }
 
+// Enveloped says that lines have key, value and time.
+func (e *LineEncoder) Enveloped() bool { return e.envelope && !e.dead }
+
 // Append appends f's line, with its newline.
 func (e *LineEncoder) Append(dst []byte, f abi.Frame) (_ []byte, err error) {
 	switch {
