@@ -23,7 +23,7 @@ type Vertex struct {
 
 // CoordinatorOptions configure a coordinator.
 type CoordinatorOptions struct {
-	// Template has what all manifests of this run share: Job, Engine, Seed, Pipeline, Modules.
+	// Template has what all manifests of this run share: Job, Engine, Seed, Pipeline, Modules, Canary.
 	Template Manifest
 	// Restored is the checkpoint this run started from; nil: a fresh start.
 	Restored *Manifest
@@ -322,7 +322,7 @@ func (c *Coordinator) manifestWritten(ev ManifestWritten) {
 	}
 	c.flight = nil
 	if f.next != nil {
-		c.opt.Template.Pipeline, c.opt.Template.Modules = f.next.Pipeline, f.next.Modules
+		c.opt.Template.Pipeline, c.opt.Template.Modules, c.opt.Template.Canary = f.next.Pipeline, f.next.Modules, f.next.Canary
 	}
 	c.remember(f.writing)
 	c.stats.LastComplete, c.stats.LastCompleteMS = ev.ID, c.now.MonoMS
@@ -351,6 +351,7 @@ func (c *Coordinator) write(f *flight) {
 		m.Tasks = append(m.Tasks, t)
 	}
 	m.Finished = m.Finished || f.barrier.Final && c.inputEnded
+	m.Next = f.next
 	seen := map[string]bool{}
 	m.StoredBytes = 0
 	for ref := range m.Objects() {
@@ -359,7 +360,6 @@ func (c *Coordinator) write(f *flight) {
 			m.StoredBytes += max(ref.Size, 0)
 		}
 	}
-	m.Next = f.next
 	f.last = m.Finished || f.barrier.Final
 	f.writing = &m
 	c.emit(WriteManifest{&m})

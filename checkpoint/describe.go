@@ -2,9 +2,12 @@ package checkpoint
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/millrace-io/millrace/state"
 )
 
 // OperatorInfo is what a snapshot holds for one operator, over all its tasks.
@@ -14,11 +17,27 @@ type OperatorInfo struct {
 	Finished    bool             `json:"finished,omitempty"`  // all its tasks had ended
 	Watermark   *int64           `json:"watermark,omitempty"` // least of its tasks; nil: it has no input
 	Module      string           `json:"module,omitempty"`    // digest of what it ran
+	Canary      *CanaryInfo      `json:"canary,omitempty"`    // that it ran beside; nil: none
 	States      []StateInfo      `json:"states,omitempty"`    // by name
 	Splits      []SplitPosition  `json:"splits,omitempty"`    // of a source, by name
 	Staged      int              `json:"staged,omitempty"`    // files to publish
 	DataBytes   int64            `json:"data_bytes,omitempty"`
 	Numbers     map[string]int64 `json:"numbers,omitempty"` // sums over tasks
+}
+
+// CanaryInfo is an operator's part of a canary.
+type CanaryInfo struct {
+	Module string `json:"module"` // digest
+	Lo     uint32 `json:"lo"`     // slots [Lo, Hi)
+	Hi     uint32 `json:"hi"`
+}
+
+// String is "none", or "817132f63f87 has slots 0-3276 (5 %)".
+func (c *CanaryInfo) String() string {
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%.12s has %s", c.Module, SlotsText(state.Range{Lo: c.Lo, Hi: c.Hi}))
 }
 
 // StateInfo is one state of one operator, over all its tasks.
@@ -55,6 +74,9 @@ func Describe(m *Manifest) []OperatorInfo {
 	for _, mod := range m.Modules {
 		if info := byID[mod.Operator]; info != nil {
 			info.Module = mod.Digest
+			if c, ok := m.Canary.Module(mod.Operator); ok {
+				info.Canary = &CanaryInfo{c.Digest, m.Canary.Lo, m.Canary.Hi}
+			}
 		}
 	}
 	out := make([]OperatorInfo, 0, len(order))

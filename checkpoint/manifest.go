@@ -53,6 +53,7 @@ type Manifest struct {
 	Pipeline    string           `json:"pipeline"`         // digest object of the pipeline file as run
 	Modules     []ModuleRef      `json:"modules"`          // every module in use
 	States      []StateRef       `json:"states,omitempty"` // as the operators declare them
+	Canary      *Canary          `json:"canary,omitempty"` // that was on; nil: none
 	Next        *Next            `json:"next,omitempty"`   // in force behind this barrier; nil: what is above
 	Tasks       []TaskSnapshot   `json:"tasks"`            // one per (operator chain, task)
 	Extra       map[string]int64 `json:"extra,omitempty"`
@@ -64,6 +65,7 @@ type Manifest struct {
 type Next struct {
 	Pipeline string      `json:"pipeline"` // digest object of the pipeline file
 	Modules  []ModuleRef `json:"modules"`  // every module in use
+	Canary   *Canary     `json:"canary,omitempty"`
 }
 
 // InForce is what runs behind the checkpoint's barrier.
@@ -71,8 +73,11 @@ func (m *Manifest) InForce() Next {
 	if m.Next != nil {
 		return *m.Next
 	}
-	return Next{m.Pipeline, m.Modules}
+	return m.Before()
 }
+
+// Before is what ran before the checkpoint's barrier: it left the state.
+func (m *Manifest) Before() Next { return Next{m.Pipeline, m.Modules, m.Canary} }
 
 // ModuleRef binds an operator to the module it ran.
 type ModuleRef struct {

@@ -31,7 +31,7 @@ func (m *Manifest) Objects() iter.Seq[ObjectRef] {
 				return
 			}
 		}
-		if m.Next != nil && !m.Next.objects(yield) {
+		if !m.Canary.objects(yield) || m.Next != nil && !m.Next.objects(yield) {
 			return
 		}
 		for i := range m.Tasks {
@@ -51,7 +51,7 @@ func (n *Next) objects(yield func(ObjectRef) bool) bool {
 			return false
 		}
 	}
-	return true
+	return n.Canary.objects(yield)
 }
 
 func (t *TaskSnapshot) objects(yield func(ObjectRef) bool) bool {
@@ -122,7 +122,14 @@ func (m *Manifest) Validate() error {
 	if m.Job == "" {
 		return fmt.Errorf("%w: checkpoint %d names no job", ErrInvalid, m.ID)
 	}
-	if err := m.validateTasks(); err != nil {
+	err := m.Canary.validate()
+	if m.Next != nil && err == nil {
+		err = m.Next.Canary.validate()
+	}
+	if err == nil {
+		err = m.validateTasks()
+	}
+	if err != nil {
 		return fmt.Errorf("%w: checkpoint %d: %w", ErrInvalid, m.ID, err)
 	}
 	for ref := range m.Objects() {

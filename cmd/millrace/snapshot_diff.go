@@ -58,6 +58,9 @@ func printDiff(w io.Writer, d checkpoint.Diff) {
 		if o.ModuleChanged {
 			fmt.Fprintf(t, "%s\tmodule %.12s -> %.12s\n", o.Operator, o.A.Module, o.B.Module)
 		}
+		if a, b := o.A.Canary.String(), o.B.Canary.String(); a != b {
+			fmt.Fprintf(t, "%s\tcanary %s -> %s\n", o.Operator, a, b)
+		}
 		if o.WatermarkMS != 0 {
 			fmt.Fprintf(t, "%s\twatermark %s -> %s\n", o.Operator, watermark(*o.A.Watermark), watermark(*o.B.Watermark))
 		}

@@ -201,6 +201,11 @@ func startable(m *checkpoint.Manifest, name string, g *operators.Graph, left []s
 	if err != nil {
 		return nil, err
 	}
+	if c := m.InForce().Canary; c != nil {
+		for _, mod := range c.Modules {
+			r.Notes = append(r.Notes, fmt.Sprintf("operator %s has a canary, %.12s with %v: the fork runs what its pipeline file names for all keys", mod.Operator, mod.Digest, c))
+		}
+	}
 	return r.Notes, nil
 }
 
@@ -212,7 +217,10 @@ func fork(ctx context.Context, from *snapstore.Store, to destination, out *forke
 	}
 	defer s.Close()
 	m, err := s.ForkWith(ctx, from, out.ID, func(m *checkpoint.Manifest) {
-		m.Job = out.Job
+		m.Job, m.Canary = out.Job, nil
+		if m.Next != nil {
+			m.Next.Canary = nil
+		}
 		for i := range m.Tasks {
 			t := &m.Tasks[i]
 			t.Operators = slices.DeleteFunc(t.Operators, func(o checkpoint.OperatorSnapshot) bool { return slices.Contains(left, o.Operator) })

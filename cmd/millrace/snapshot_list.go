@@ -63,6 +63,11 @@ func codeOf(m *checkpoint.Manifest) string {
 	for _, mod := range n.Modules {
 		parts = append(parts, mod.Operator+" "+mod.Digest)
 	}
+	if n.Canary != nil {
+		for _, mod := range n.Canary.Modules {
+			parts = append(parts, fmt.Sprintf("%s %s in %v", mod.Operator, mod.Digest, n.Canary))
+		}
+	}
 	slices.Sort(parts[1:])
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return hex.EncodeToString(sum[:])

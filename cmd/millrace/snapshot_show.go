@@ -23,6 +23,7 @@ type shown struct {
 	Engine    string                    `json:"engine"`   // version that wrote it
 	Pipeline  string                    `json:"pipeline"` // digest of the pipeline file
 	Modules   []checkpoint.ModuleRef    `json:"modules"`
+	Canary    *checkpoint.Canary        `json:"canary,omitempty"` // on behind its barrier
 	Operators []checkpoint.OperatorInfo `json:"operators"`
 }
 
@@ -45,7 +46,7 @@ func showSnapshot(c *cli.Context, s streams) error {
 		return storeError(err)
 	}
 	n := d.Manifest.InForce()
-	out := shown{rowOf(d.Info), d.Manifest.Job, d.Manifest.Engine, n.Pipeline, n.Modules, d.Operators}
+	out := shown{rowOf(d.Info), d.Manifest.Job, d.Manifest.Engine, n.Pipeline, n.Modules, n.Canary, d.Operators}
 	out.Code = codeOf(d.Manifest)
 	return show(c, s, out, func(w io.Writer) { out.print(w) })
 }
@@ -68,6 +69,11 @@ func (d *shown) print(w io.Writer) {
 	row("code", "%.12s: pipeline file %.12s", d.Code, d.Pipeline)
 	for _, m := range d.Modules {
 		row("module", "%s: %s, %.12s", m.Operator, m.Path, m.Digest)
+	}
+	if d.Canary != nil {
+		for _, m := range d.Canary.Modules {
+			row("canary", "%s: %s, %.12s has %v", m.Operator, m.Path, m.Digest, d.Canary)
+		}
 	}
 	t.Flush()
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
