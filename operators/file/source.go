@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,7 @@ type Source struct {
 	cur    int
 	ready  chan struct{}
 	timer  *time.Timer
+	ends   map[uint32]checkpoint.SplitPosition // where splits are held; nil: nowhere
 }
 
 // split is one file of this task.
@@ -58,6 +60,31 @@ type reader interface {
 // NewSource makes the source of node n.
 func NewSource(n *operators.Node) *Source {
 	return &Source{node: n, cfg: n.Source.File, ready: make(chan struct{}, 1)}
+}
+
+// Bound implements operators.Bounded.
+func (s *Source) Bound(ends map[uint32]checkpoint.SplitPosition) { s.ends = ends }
+
+// bound says that a split is held at its end.
+func (s *Source) bound(sp *split) bool {
+	end, ok := s.ends[sp.pos.Index]
+	return ok && operators.Reached(sp.pos, end)
+}
+
+// behind is the split to read next of those that wait for each other.
+func (s *Source) behind() (num int, ok bool) {
+	if s.ends == nil {
+		return s.in.Behind()
+	}
+	least := int64(math.MaxInt64)
+	for _, sp := range s.splits {
+		p := sp.pos
+		s.in.Put(sp.num, &p)
+		if !p.Finished && !s.bound(sp) && (!ok || p.MaxTime < least) {
+			num, least, ok = sp.num, p.MaxTime, true
+		}
+	}
+	return num, ok
 }
 
 // Open implements operators.Source.
@@ -202,7 +229,7 @@ func (s *Source) finish(sp *split, b *abi.Batch) error {
 // pollAligned reads all splits at the same time, always the one that is furthest behind.
 func (s *Source) pollAligned(b *abi.Batch, max int) (operators.PollStatus, error) {
 	for {
-		num, ok := s.in.Behind()
+		num, ok := s.behind()
 		switch {
 		case !ok:
 			return operators.PollEnd, nil
@@ -227,7 +254,7 @@ func (s *Source) pollFollowed(b *abi.Batch, max int) (operators.PollStatus, erro
 	for range s.splits {
 		sp := s.splits[s.cur]
 		s.cur = (s.cur + 1) % len(s.splits)
-		if s.in.Held(sp.num) {
+		if s.in.Held(sp.num) || s.bound(sp) {
 			continue
 		}
 		before := sp.pos.Offset

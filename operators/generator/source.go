@@ -30,6 +30,7 @@ type Source struct {
 	fromI  int64
 	ready  chan struct{}
 	timer  *time.Timer
+	ends   map[uint32]checkpoint.SplitPosition // where splits are held; nil: nowhere
 }
 
 // NewSource makes the source of node n.
@@ -42,6 +43,15 @@ func NewSource(n *operators.Node) *Source {
 		s.spec.ValueBytes = 80
 	}
 	return s
+}
+
+// Bound implements operators.Bounded.
+func (s *Source) Bound(ends map[uint32]checkpoint.SplitPosition) { s.ends = ends }
+
+// bound says that a split is held at its end.
+func (s *Source) bound(p checkpoint.SplitPosition) bool {
+	end, ok := s.ends[p.Index]
+	return ok && operators.Reached(p, end)
 }
 
 // Open implements operators.Source.
@@ -99,7 +109,7 @@ func (s *Source) Poll(b *abi.Batch, max int) (operators.PollStatus, error) {
 	s.in.Begin()
 	at := -1
 	for i, p := range s.splits {
-		if !p.Finished && (at < 0 || p.Offset < s.splits[at].Offset) {
+		if !p.Finished && !s.bound(p) && (at < 0 || p.Offset < s.splits[at].Offset) {
 			at = i
 		}
 	}
@@ -111,6 +121,9 @@ func (s *Source) Poll(b *abi.Batch, max int) (operators.PollStatus, error) {
 	if p.Offset >= limit && (s.spec.Records == 0 || p.Offset < s.spec.Records) {
 		s.wakeLater(p.Offset)
 		return operators.PollIdle, nil
+	}
+	if end, ok := s.ends[p.Index]; ok && !end.Finished {
+		limit = min(limit, end.Offset)
 	}
 	for n := 0; n < max && p.Offset < limit && !b.Full(max); p.Offset++ {
 		if s.spec.Records > 0 && p.Offset >= s.spec.Records {
