@@ -147,6 +147,27 @@ func TestWhyRefuses(t *testing.T) {
 	do(t, dir, "why", "p.yaml", "--from", "latest", all[0]).want(t, 2, "that of the end")
 }
 
+// The commands of docs/why.md work.
+func TestWhyDocs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../../examples")); err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []string{"alerts", "cleared", "dead-letters", ".millrace"} {
+		if err := os.RemoveAll(filepath.Join(dir, "examples", "fraud", left)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last ran
+	for _, block := range blocks(t, "../../docs/why.md", "sh") {
+		for line := range strings.Lines(block) {
+			last = do(t, dir, strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "bin/millrace "))...)
+			last.want(t, 0)
+		}
+	}
+	last.want(t, 0, "operator fraud, function fraud", "state   probe: nothing ->", "<- this one")
+}
+
 // What comes before the operator that gave the output is told for the records that its steps had; a window's
 // records are those in it.
 func TestWhyThroughAWindow(t *testing.T) {
