@@ -19,32 +19,27 @@ type Config struct {
 	OpenKeyed func(ctx *operators.Context, ds []state.Descriptor) (state.Keyed, error)
 	FS        state.FS // of memory images; nil: the system's
 	Trial     *Trial   // of code that starts from a checkpoint of other code; nil: none
+	Canary    *Canary  // that is on in the checkpoint; nil: none
 	Observe   Observer // sees every call; nil: nobody
 	Trace     bool     // Observe sees host calls too
 }
 
 // Op runs one guest function in one task.
 type Op struct {
-	id      string
-	cfg     Config
-	node    *operators.GuestNode
-	fn      *abi.Function
-	ctx     *operators.Context
-	guest   Guest
-	live    atomic.Pointer[Guest] // guest, for Stop
-	keyed   state.Keyed
-	timers  state.Timers // nil: the function uses none
-	states  []stateRef   // by number in fn.States
-	numbers []int        // of each in keyed
-	pre     []prefetched
-	proj    *projection // nil: rows are as the function wants them
-	whole   *abi.Batch  // what came in, before the projection: for dead letters
+	side           // the code in force; for the time of a call that of a canary
+	canary *canary // nil: none is on
+	id     string
+	cfg    Config
+	ctx    *operators.Context
+	live   atomic.Pointer[Guest]  // of the code in force, for Stop
+	rival  atomic.Pointer[Guest]  // of the canary; nil: none
+	seen   atomic.Pointer[canary] // canary, for CanaryStats
+	keyed  state.Keyed
+	timers state.Timers // nil: the function uses none
+	whole  *abi.Batch   // what came in, before the projection: for dead letters
 
-	blk     block
-	env     *env
 	memory  *memory // nil: the instance's memory is no state
 	skips   []operators.Skip
-	trial   *Trial  // nil: none under way
 	expiry  *expiry // nil: no state has a TTL
 	first   int64   // the first watermark ever, as restored; abi.MinWatermark: not known
 	out     outputs
@@ -53,8 +48,7 @@ type Op struct {
 	wm      int64
 	cuts    map[checkpoint.ID]*pending // not yet committed
 	now     int64                      // processing time of the current callback
-	stats   Stats
-	held    state.Stats // what the state held when it was closed
+	held    state.Stats                // what the state held when it was closed
 	logRate logRate
 	metrics map[string]int64
 }
@@ -92,8 +86,8 @@ type prefetched struct {
 
 // New makes the operator; nothing runs before Open.
 func New(cfg Config) *Op {
-	return &Op{id: cfg.Node.ID, cfg: cfg, node: cfg.Node.Guest, fn: cfg.Node.Guest.Fn, wm: abi.MinWatermark,
-		first: abi.MinWatermark, cuts: map[checkpoint.ID]*pending{}, env: &env{}}
+	return &Op{id: cfg.Node.ID, cfg: cfg, side: side{node: cfg.Node.Guest, fn: cfg.Node.Guest.Fn, module: cfg.Module, env: &env{}},
+		wm: abi.MinWatermark, first: abi.MinWatermark, cuts: map[checkpoint.ID]*pending{}}
 }
 
 // Open opens the state and makes the instance.
@@ -113,14 +107,17 @@ func (o *Op) Open(ctx *operators.Context) error {
 	o.proj = proj
 	o.blk.init(o.pre)
 	o.now = ctx.Clock.NowMS()
-	g, err := o.cfg.Module.New(o.hostCalls(), InstanceOptions{MemoryBytes: o.node.Memory, FuelPerRecord: o.node.Fuel})
+	g, err := o.module.New(o.hostCalls(), InstanceOptions{MemoryBytes: o.node.Memory, FuelPerRecord: o.node.Fuel})
 	if err != nil {
 		return fmt.Errorf("operator %s: make an instance of module %s: %w", ctx.Operator, o.node.Module, err)
 	}
 	o.guest = g
 	o.live.Store(&g)
 	o.skips = slices.Clone(ctx.Skips)
-	return o.openMemory()
+	if err := o.openMemory(); err != nil {
+		return err
+	}
+	return o.openCanary()
 }
 
 func (o *Op) openState() error {
@@ -162,6 +159,9 @@ func (o *Op) openState() error {
 // what came out.
 func (o *Op) Batch(_ int, b *abi.Batch, out operators.Collector) error {
 	o.now = o.ctx.Clock.NowMS()
+	if o.canary != nil {
+		return o.batchBySide(b, out)
+	}
 	o.whole = b
 	if o.proj != nil {
 		pb, err := o.proj.apply(b)
@@ -224,7 +224,12 @@ func (o *Op) fire(d state.Domain, upTo int64, out operators.Collector) error {
 		}
 		o.stats.Timers += int64(len(due))
 		crashpoint.Hit(crashpoint.TimerFired)
-		if err := o.run(kind, tb, nil, out); err != nil {
+		if o.canary != nil {
+			err = o.timersBySide(kind, tb, out)
+		} else {
+			err = o.run(kind, tb, nil, out)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -253,15 +258,17 @@ func (o *Op) OnProcessingTime(nowMS int64, out operators.Collector) error {
 // Stats returns the counters and what the state holds.
 func (o *Op) Stats() (Stats, state.Stats) {
 	if o.keyed != nil {
-		return o.stats, o.keyed.Stats()
+		return o.total(), o.keyed.Stats()
 	}
-	return o.stats, o.held
+	return o.total(), o.held
 }
 
 // Stop ends a running call soon; from any goroutine. Before the end of Open it does nothing.
 func (o *Op) Stop() {
-	if g := o.live.Load(); g != nil {
-		(*g).Stop()
+	for _, p := range []*atomic.Pointer[Guest]{&o.live, &o.rival} {
+		if g := p.Load(); g != nil {
+			(*g).Stop()
+		}
 	}
 }
 
@@ -270,6 +277,11 @@ func (o *Op) Close() error {
 	var first error
 	if o.guest != nil {
 		first = o.guest.Close()
+	}
+	if o.canary != nil {
+		if err := o.canary.asleep.guest.Close(); first == nil {
+			first = err
+		}
 	}
 	if o.keyed != nil {
 		o.held = o.keyed.Stats()

@@ -18,6 +18,13 @@ func (o *outputs) init(sides int) {
 	o.offs = make([]uint32, 0, abi.MaxBatchRecords)
 }
 
+// fit makes room for the outputs of other code: numbers stay, there may be more.
+func (o *outputs) fit(sides int) {
+	for len(o.b) < 1+sides {
+		o.b = append(o.b, abi.Batch{})
+	}
+}
+
 func (o *outputs) main() *abi.Batch { return &o.b[0] }
 
 func (o *outputs) batch(n int) *abi.Batch { return &o.b[n] }

@@ -170,7 +170,10 @@ func (o *Op) takeOutputs(lo, consumed int, marks []abi.Mark) {
 }
 
 // filters says that what the function keeps has to go on as it came, with the fields it does not read.
-func (o *Op) filters() bool { return o.proj != nil && o.fn.Kind == abi.FunctionFilter }
+// While a canary is on, that is seen to behind the call.
+func (o *Op) filters() bool {
+	return o.proj != nil && o.fn.Kind == abi.FunctionFilter && o.canary == nil
+}
 
 // single says that the function's kind allows one output for a record.
 func (o *Op) single() bool { return o.fn.Kind == abi.FunctionMap || o.fn.Kind == abi.FunctionFilter }

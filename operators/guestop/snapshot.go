@@ -29,8 +29,9 @@ type pending struct {
 
 // Barrier implements operators.Snapshotter.
 func (o *Op) Barrier(b checkpoint.Barrier) (operators.Pending, error) {
+	st := o.total()
 	p := &pending{snap: checkpoint.OperatorSnapshot{Operator: o.ctx.Operator, Numbers: map[string]int64{
-		numWatermark: o.wm, numSkipped: o.stats.Skipped, numDead: o.stats.Dead}}}
+		numWatermark: o.wm, numSkipped: st.Skipped, numDead: st.Dead}}}
 	if w, ok := o.expiry.firstMark(); ok {
 		p.snap.Numbers[numFirst] = w
 	}

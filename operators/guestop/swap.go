@@ -2,32 +2,24 @@ package guestop
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/operators"
 )
 
-// Replacement is what takes an operator's place at a barrier: an initialised instance of another module with
-// all that the operator needs to call it. It is made while the operator runs.
+// Replacement is what takes an operator's place at a barrier, or part of it as a canary: an initialised instance
+// of another module with all that the operator needs to call it. It is made while the operator runs.
 type Replacement struct {
-	node   *operators.Node
-	module Module
-	guest  Guest
-	env    *env
-	proj   *projection
-	states []stateRef // without their stores
-	pre    []prefetched
-	preOf  []int // state of each
-	blk    block
+	side        // states and pre without their stores
+	preOf []int // state of each of pre
 }
 
 // Prepare makes a replacement: from any goroutine once the operator is open, while it runs. node is the
 // operator's node with the new module's function resolved; see Swappable for what may differ.
 func (o *Op) Prepare(node *operators.Node, m Module) (*Replacement, error) {
 	fn := node.Guest.Fn
-	r := &Replacement{node: node, module: m, states: make([]stateRef, len(fn.States))}
+	r := &Replacement{side: side{node: node.Guest, fn: fn, module: m, states: make([]stateRef, len(fn.States))}}
 	for i, d := range fn.States {
 		r.states[i].desc = d
 		if d.Prefetched() {
@@ -41,8 +33,8 @@ func (o *Op) Prepare(node *operators.Node, m Module) (*Replacement, error) {
 	}
 	r.proj = proj
 	r.blk.init(r.pre)
-	// Until the swap the instance's host calls go to an operator of its own: what runs must not notice.
-	stand := &Op{cfg: Config{Node: node, Module: m}, node: node.Guest, fn: fn, ctx: o.ctx, now: o.ctx.Clock.NowMS(), wm: abi.MinWatermark}
+	// Until it takes over the instance's host calls go to an operator of its own: what runs must not notice.
+	stand := &Op{cfg: Config{Node: node, Module: m}, side: side{node: node.Guest, fn: fn, module: m}, ctx: o.ctx, now: o.ctx.Clock.NowMS(), wm: abi.MinWatermark}
 	r.env = &env{op: stand}
 	stand.env = r.env
 	g, err := m.New(r.env, InstanceOptions{MemoryBytes: node.Guest.Memory, FuelPerRecord: node.Guest.Fuel})
@@ -63,46 +55,21 @@ func (r *Replacement) Close() error { return r.guest.Close() }
 // after the cut of checkpoint at. The old instance is closed by another goroutine, since giving its memory
 // back takes long. trial judges the new one until a later checkpoint is complete; nil: nobody does.
 func (o *Op) Swap(r *Replacement, trial *Trial) (closed <-chan error) {
-	old := o.guest
-	number := map[string]int{}
-	for i, s := range o.states {
-		number[s.desc.Name] = o.numbers[i]
-	}
-	o.cfg.Node, o.cfg.Module = r.node, r.module
-	o.node, o.fn, o.proj, o.blk = r.node.Guest, r.node.Guest.Fn, r.proj, r.blk
-	o.states, o.pre, o.numbers = r.states, r.pre, make([]int, len(r.states))
-	for i := range o.states {
-		o.numbers[i] = number[o.states[i].desc.Name]
-	}
-	o.bindStates(r.preOf)
-	o.bindRaw()
-	o.env = r.env
-	o.env.op = o
-	o.env.begin()
-	o.guest = r.guest
+	was := o.side
+	o.side = r.side
+	o.stats = was.stats
+	o.bindAs(&was, r.preOf)
+	o.out.fit(len(o.fn.Outputs))
 	o.live.Store(&r.guest)
 	o.try(trial)
-	done := make(chan error, 1)
-	go func() { done <- old.Close() }()
-	return done
+	return closing(was.guest)
 }
 
-// bindStates connects the declared states to their stores, found by o.numbers.
-func (o *Op) bindStates(preOf []int) {
-	for p, i := range preOf {
-		o.pre[p].value = o.keyed.Value(o.numbers[i])
-	}
-	for i := range o.states {
-		r := &o.states[i]
-		switch {
-		case slices.Contains(preOf, i):
-		case r.desc.Kind == abi.StateValue:
-			r.value = o.keyed.Value(o.numbers[i])
-		default:
-			r.ordered = o.keyed.Ordered(o.numbers[i])
-		}
-	}
-	o.bindRaw()
+// closing closes an instance beside the task, since giving its memory back takes long.
+func closing(g Guest) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- g.Close() }()
+	return done
 }
 
 // Trial judges an operator's new code: from the barrier at which it took over until a later checkpoint is
@@ -113,6 +80,7 @@ type Trial struct {
 
 	from, failed int64   // records before it, failures since
 	most         float64 // share that ends it
+	against      *canary // it is a canary's: twice the share of the code in force may fail too; nil: it is not
 }
 
 // DefaultTrialErrors is the share of failing records above which new code is taken out again; fewer than
@@ -161,9 +129,12 @@ func (o *Op) onTrial(f *Fault) error {
 		return nil
 	}
 	t.failed++
-	n := o.stats.In - t.from
-	if t.failed < trialFailures || float64(t.failed) <= t.most*float64(n) {
+	n, most := o.stats.In-t.from, t.most
+	if t.against != nil && t.Errors == 0 {
+		most = max(most, 2*t.against.failing())
+	}
+	if t.failed < trialFailures || float64(t.failed) <= most*float64(n) {
 		return nil
 	}
-	return &TrialError{Operator: o.ctx.Operator, Failed: t.failed, Records: n, Most: t.most, Last: f}
+	return &TrialError{Operator: o.ctx.Operator, Failed: t.failed, Records: n, Most: most, Last: f}
 }
