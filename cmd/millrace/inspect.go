@@ -18,7 +18,9 @@ func inspectCommand(s streams) *cli.Command {
 		Name:      "inspect",
 		Usage:     "say what a module offers and whether it can be used",
 		ArgsUsage: "module.wasm",
-		Flags:     []cli.Flag{jsonFlag()},
+		Description: "With --check every function is tried with made-up records, one by one and together, on kept and on fresh\n" +
+			"instances, which has to give the same; a build with the tag wasmtime tries them on that engine too.",
+		Flags: []cli.Flag{jsonFlag(), &cli.BoolFlag{Name: "check", Usage: "try its functions: what they keep between calls must be state"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return refused(fmt.Errorf("inspect wants one module, got %d arguments", c.NArg()))
@@ -34,6 +36,9 @@ func inspectCommand(s streams) *cli.Command {
 			if len(r.Problems) > 0 {
 				return &exitError{code: exitRefused, kind: "module", data: r,
 					err: errors.New(c.Args().First() + " can't be used:\n  " + strings.Join(r.Problems, "\n  "))}
+			}
+			if c.Bool("check") {
+				return inspectAndCheck(c, s, wasm, r)
 			}
 			return show(c, s, r, func(w io.Writer) { printReport(w, r) })
 		},

@@ -24,8 +24,17 @@ func lintCommand(s streams) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return show(c, s, map[string]any{"name": g.Name, "operators": len(g.Nodes)}, func(w io.Writer) {
+			checked, err := tryFunctions(c, g)
+			if err != nil {
+				return err
+			}
+			return show(c, s, map[string]any{"name": g.Name, "operators": len(g.Nodes), "functions": checked}, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: %s is fine, %d operators\n", path, g.Name, len(g.Nodes))
+				for i := range checked {
+					if checked[i].NotChecked != "" {
+						fmt.Fprintf(w, "  %s: %s\n", checked[i].Operator, checked[i].String())
+					}
+				}
 			})
 		},
 	}

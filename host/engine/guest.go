@@ -177,7 +177,7 @@ func (g *Guest) Call(n int, first uint32) guestop.Outcome {
 	} else {
 		o.Consumed, o.Yielded, o.Fault = g.answer(int32(uint32(g.stack[0])), first, records)
 	}
-	o.Fuel = g.meter.spent()
+	o.Fuel, o.Billed = g.meter.spent(), g.meter.billed()
 	g.scope.First, g.scope.N = 0, 0
 	return o
 }

@@ -57,6 +57,14 @@ func (m *meter) spent() int64 {
 	return m.fuelFirst - prologue + closed + int64(m.limit.Get()) - fuel
 }
 
+// billed is what the records that are done have used, each on its own account.
+func (m *meter) billed() int64 {
+	if int64(m.prologue.Get()) < 0 { // no mr.next
+		return 0
+	}
+	return m.fuelPerCall - int64(m.quantum.Get()) - m.yieldedEarly
+}
+
 // yield leaves one unit of the quantum, which the record under way spends.
 func (m *meter) yield() {
 	if q := int64(m.quantum.Get()); q > 1 {

@@ -180,7 +180,7 @@ func (c *comparison) plain(n *operators.Node, old bool) any {
 	if n.Guest != nil {
 		g := *n.Guest
 		g.Module, g.Digest, g.Function, g.Index, g.Fn, g.Describe, g.DropOld = "", "", "", 0, nil, nil, nil
-		g.Memory, g.Fuel, g.Clock, g.OnError = 0, 0, "", operators.ErrorPolicy{}
+		g.Memory, g.Fuel, g.Clock, g.OnError, g.Unchecked = 0, 0, "", operators.ErrorPolicy{}, false
 		p.Guest = &g
 	}
 	b, err := json.Marshal(&p)

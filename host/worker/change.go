@@ -95,7 +95,13 @@ func (l *Local) change(ctx context.Context, j *job.Job, c *Change, running, rev 
 		}
 	case c.ModulesOnly && others(out.Differences) != "":
 		return out, fmt.Errorf("%w: %s; millrace diff and apply do that", job.ErrNeedsRestart, others(out.Differences))
-	case out.Kind == job.ChangeSwap:
+	}
+	if c.Restore == 0 {
+		if err := l.tried(ctx, rev); err != nil {
+			return out, err
+		}
+	}
+	if out.Kind == job.ChangeSwap && c.Restore == 0 {
 		out.Checkpoint, err = j.Swap(ctx, job.Swap{Revision: *rev, Errors: c.Errors})
 		return out, err
 	}
@@ -104,6 +110,15 @@ func (l *Local) change(ctx context.Context, j *job.Job, c *Change, running, rev 
 		out.Millis, out.Migrated = u.Millis, u.Migrated
 	}
 	return out, err
+}
+
+// tried checks functions that were not checked before.
+func (l *Local) tried(ctx context.Context, rev *job.Revision) error {
+	l.mu.Lock()
+	cacheDir := l.cacheDir
+	l.mu.Unlock()
+	_, release, err := check(ctx, l.engine, rev.Graph, cacheDir)
+	return errors.Join(err, release())
 }
 
 // others are the differences that are no module's.

@@ -34,11 +34,12 @@ type Local struct {
 
 	changing sync.Mutex
 
-	mu     sync.Mutex
-	taken  bool // a Deploy is under way or has succeeded
-	engine *engine.Engine
-	job    *job.Job
-	cancel context.CancelFunc
+	mu       sync.Mutex
+	taken    bool // a Deploy is under way or has succeeded
+	engine   *engine.Engine
+	cacheDir string
+	job      *job.Job
+	cancel   context.CancelFunc
 
 	once   sync.Once
 	done   chan struct{} // closed when result and err are there
@@ -87,6 +88,12 @@ func (l *Local) prepare(ctx context.Context, d Deploy) (*job.Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	checked, release, err := check(ctx, eng, d.Graph, d.CacheDir)
+	defer func() { _ = release() }() // the job has the modules by then
+	if err != nil {
+		return nil, errors.Join(err, eng.Close(ctx))
+	}
+	l.tellUnchecked(checked)
 	j, err := job.New(ctx, job.Options{Graph: d.Graph, StateDir: d.StateDir, Fresh: d.Fresh, Restore: d.Restore, Drop: d.Drop, RetryRefused: d.RetryRefused,
 		Module: func(ctx context.Context, n *operators.Node) (guestop.Module, error) {
 			return compile(ctx, eng, d.Graph, n)
@@ -97,7 +104,7 @@ func (l *Local) prepare(ctx context.Context, d Deploy) (*job.Job, error) {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.mu.Lock()
-	l.engine, l.job, l.cancel = eng, j, cancel
+	l.engine, l.job, l.cancel, l.cacheDir = eng, j, cancel, d.CacheDir
 	l.mu.Unlock()
 	go func() {
 		defer close(l.done)

@@ -45,7 +45,8 @@ type caller struct {
 }
 
 // CallerStats are counters of one function in one task.
-type CallerStats struct{ Calls, Faults, Resets, Fuel int64 }
+// Billed is the part of Fuel that is the steps', windows' or records' own.
+type CallerStats struct{ Calls, Faults, Resets, Fuel, Billed int64 }
 
 func (c *caller) open(cfg CallerConfig) error {
 	c.ctx, c.node, c.fn, c.module = cfg.Context, cfg.Node, cfg.Node.Fn, cfg.Module
@@ -112,6 +113,7 @@ func (c *caller) call(size int) (consumed int, f *Fault, err error) {
 	o := c.guest.Call(size, 0)
 	c.stats.Calls++
 	c.stats.Fuel += o.Fuel
+	c.stats.Billed += o.Billed
 	if o.Fault != nil {
 		return 0, o.Fault, c.discard(o.Fault)
 	}

@@ -55,6 +55,7 @@ type Outcome struct {
 	Consumed uint32 // records done since the block's start; valid without a Fault
 	Yielded  bool   // go on at Consumed
 	Fuel     int64  // fuel units spent by the call, records and prologue
+	Billed   int64  // of them, those on the accounts of records, without what a call costs by itself
 	Fault    *Fault // nil: fine
 }
 

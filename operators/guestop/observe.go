@@ -20,11 +20,13 @@ type Observer interface {
 
 // Call is a guest call with its effects. The zero Call has none.
 type Call struct {
-	Kind  uint32 // abi.KindRecords, KindEventTimers, KindProcessingTimers
-	Fuel  int64  // of the call; with one record in it, of the record
-	NowMS int64  // processing time
-	n     int
-	op    *Op
+	Kind uint32 // abi.KindRecords, KindEventTimers, KindProcessingTimers
+	Fuel int64  // of the call; with one record in it, of the record
+	// Billed is the part of Fuel that is on the accounts of records, without what the call costs by itself.
+	Billed int64
+	NowMS  int64 // processing time
+	n      int
+	op     *Op
 }
 
 // Change is one entry of state before and after a call.

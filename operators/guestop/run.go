@@ -132,7 +132,7 @@ func (o *Op) call(kind uint32, b *abi.Batch, lo, hi int, marks []abi.Mark, out o
 		return lo, f, o.discard(f)
 	}
 	if o.cfg.Observe != nil {
-		if err := o.cfg.Observe.Call(&Call{Kind: kind, Fuel: oc.Fuel, NowMS: o.now, n: int(oc.Consumed), op: o}); err != nil {
+		if err := o.cfg.Observe.Call(&Call{Kind: kind, Fuel: oc.Fuel, Billed: oc.Billed, NowMS: o.now, n: int(oc.Consumed), op: o}); err != nil {
 			return lo, nil, fmt.Errorf("operator %s: %w", o.ctx.Operator, err)
 		}
 	}

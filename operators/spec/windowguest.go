@@ -41,6 +41,7 @@ func (b *builder) guestSettings(g *operators.GuestNode, c *object) {
 	g.Module, g.Function, g.Digest = c.text("module"), c.text("function"), strings.ToLower(c.text("digest"))
 	g.Memory, g.Fuel = c.size("memory", abi.DefaultMemoryBytes), c.integer("fuel", abi.FuelPerRecord)
 	g.Clock = c.textOr("clock", operators.TimeEvent)
+	g.Unchecked = c.textOr("check", checkOn) == checkOff
 	b.confine(c.node.Line, join(c.path, "module"), g.Module)
 	if g.Memory > abi.MaxMemoryBytes {
 		b.problem(c.node.Line, join(c.path, "memory"), fmt.Sprintf("an instance has at most %d MiB", abi.MaxMemoryBytes>>20), "")
