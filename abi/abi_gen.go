@@ -8,6 +8,8 @@ var Exports = []Signature{
 	{Name: ExportAlloc, Params: []Param{{"size", I32}}, Result: I32, Required: true},
 	{Name: ExportProcess, Params: []Param{{"block", I32}, {"block_len", I32}, {"out", I32}, {"out_cap", I32}, {"first", I32}}, Result: I32, Required: true},
 	{Name: ExportDescribe, Result: I64},
+	{Name: ExportSave, Params: []Param{{"buf", I32}, {"cap", I32}}, Result: I32},
+	{Name: ExportLoad, Params: []Param{{"buf", I32}, {"len", I32}}, Result: I32},
 	{Name: ExportInitialize},
 }
 

@@ -115,6 +115,8 @@ func TestConstantsAreThoseOfTheMachineSource(t *testing.T) {
 		{"ExportAlloc", ExportAlloc, "mr_alloc"},
 		{"ExportProcess", ExportProcess, "mr_process"},
 		{"ExportDescribe", ExportDescribe, "mr_describe"},
+		{"ExportSave", ExportSave, "mr_save"},
+		{"ExportLoad", ExportLoad, "mr_load"},
 		{"ExportInitialize", ExportInitialize, "_initialize"},
 		{"CallNext", CallNext, "next"},
 		{"CallFail", CallFail, "fail"},

@@ -29,7 +29,11 @@ type Descriptor struct {
 	Name string `json:"name,omitempty"` // of the module
 	SDK  string `json:"sdk,omitempty"`  // "rust 0.1.0"
 	// Snapshot says what of an instance belongs to a snapshot: nothing (default), or SnapshotMemory.
-	Snapshot  string     `json:"snapshot,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
+	// Save and Load, with SnapshotMemory: the module exports ExportSave, by which a successor can get what its
+	// variables mean, and ExportLoad, by which it takes over from one before it.
+	Save      bool       `json:"save,omitempty"`
+	Load      bool       `json:"load,omitempty"`
 	Functions []Function `json:"functions"`
 }
 

@@ -9,6 +9,8 @@ const (
 	ExportAlloc      = "mr_alloc"    // (size i32) -> i32: a buffer that lives as long as the instance
 	ExportProcess    = "mr_process"  // (in, in_len, out, out_cap, first: i32) -> status i32
 	ExportDescribe   = "mr_describe" // () -> i64: ptr<<32 | len of the descriptor; optional
+	ExportSave       = "mr_save"     // (buf, cap i32) -> i32: the next part of what its variables mean, 0 at the end; optional
+	ExportLoad       = "mr_load"     // (buf, len i32) -> i32: takes such a part, length 0 at the end; 0 is good; optional
 	ExportInitialize = "_initialize" // () -> (): optional, run once per instance
 	ExportMemory     = "memory"
 )

@@ -49,7 +49,7 @@ func TestDamageIsTold(t *testing.T) {
 	if err != nil || len(guests) != 1 {
 		t.Fatalf("guests %v, %v", guests, err)
 	}
-	source, err := sourceHash(root, guests[0].Dir)
+	source, err := sourceHash(root, guests[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,24 +102,14 @@ func compileRust(root string, g guest, target string) (wasm []byte, toolchain st
 }
 
 func buildRust(root string, g guest, m *manifest) error {
-	source, err := sourceHash(root, g.Dir)
-	if err != nil {
-		return err
-	}
 	wasm, toolchain, err := compileRust(root, g, ".build/rust")
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(root, g.Wasm)
-	if err := os.WriteFile(path, wasm, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, g.Wasm), wasm, 0o644); err != nil {
 		return err
 	}
-	sum, err := fileHash(path)
-	if err != nil {
-		return err
-	}
-	m.set(entry{g.Wasm, sum, g.Dir, source, toolchain})
-	return nil
+	return m.built(root, g, toolchain)
 }
 
 // verifyRust says whether a new build gives the committed bytes; another compiler may not.

@@ -14,7 +14,7 @@ import (
 // guest is one source folder. Paths are relative to the root, with slashes.
 type guest struct {
 	Name     string
-	Language string // "rust", "go"
+	Language string // "rust", "go", "assemblyscript"
 	Dir      string
 	Wasm     string // where the module goes
 }
@@ -22,7 +22,7 @@ type guest struct {
 // find lists the guests in the order of their folders.
 func find(root string) ([]guest, error) {
 	var list []guest
-	for _, pattern := range []string{"examples/*/rust/Cargo.toml", "examples/*/*/rust/Cargo.toml", "guests/cases/*/rust/Cargo.toml", "examples/*/go/go.mod", "guests/cases/*/go/go.mod"} {
+	for _, pattern := range []string{"examples/*/rust/Cargo.toml", "examples/*/*/rust/Cargo.toml", "guests/cases/*/rust/Cargo.toml", "examples/*/go/go.mod", "guests/cases/*/go/go.mod", "guests/cases/*/assemblyscript/package.json"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, err
@@ -36,8 +36,11 @@ func find(root string) ([]guest, error) {
 			parts := strings.Split(dir, "/")
 			name, language := parts[len(parts)-2], parts[len(parts)-1]
 			g := guest{name, language, dir, strings.Join(parts[:len(parts)-1], "/") + "/" + name + ".wasm"}
-			if language == "go" {
+			switch language {
+			case "go":
 				g.Wasm = ".build/guests/" + name + "-go.wasm"
+			case "assemblyscript":
+				g.Wasm = strings.Join(parts[:len(parts)-1], "/") + "/" + name + "-as.wasm"
 			}
 			list = append(list, g)
 		}
@@ -45,8 +48,19 @@ func find(root string) ([]guest, error) {
 	return list, nil
 }
 
-// sourceHash is the SHA-256 of everything that a Rust module is made from: its own folder and the SDK.
-func sourceHash(root, dir string) (string, error) {
+// sourceHash is the SHA-256 of everything that a committed module is made from: its own folder and the SDK.
+func sourceHash(root string, g guest) (string, error) {
+	if g.Language == "assemblyscript" {
+		files, err := assemblyScriptFiles(root, g)
+		if err != nil {
+			return "", err
+		}
+		return hashFiles(root, files)
+	}
+	return rustHash(root, g.Dir)
+}
+
+func rustHash(root, dir string) (string, error) {
 	var files []string
 	for _, d := range []string{dir, "sdk/rust"} {
 		for _, f := range []string{"Cargo.toml", "src"} {
@@ -67,6 +81,11 @@ func sourceHash(root, dir string) (string, error) {
 			}
 		}
 	}
+	return hashFiles(root, files)
+}
+
+// hashFiles hashes names and contents.
+func hashFiles(root string, files []string) (string, error) {
 	sort.Strings(files)
 	h := sha256.New()
 	for _, f := range files {

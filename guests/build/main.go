@@ -1,12 +1,12 @@
 // Command build compiles the guest modules of the repository. Run it from the repository's root:
 //
-//	go run ./guests/build            all: Rust ones into place, Go ones into .build/guests
-//	go run ./guests/build -rust      only Rust (or -go)
+//	go run ./guests/build            all: Rust and AssemblyScript ones into place, Go ones into .build/guests
+//	go run ./guests/build -rust      only Rust (or -go, -assemblyscript, which needs npm)
 //	go run ./guests/build flights    only modules of that name
 //	go run ./guests/build -check     compiles nothing, says what is stale
 //	go run ./guests/build -verify    compiles the Rust modules elsewhere and compares the bytes
 //
-// Rust modules are committed with guests/modules.json, which has the hash of each and of what it was
+// Modules in Rust and AssemblyScript are committed with guests/modules.json, which has the hash of each and of what it was
 // made from; the test of this folder fails when they disagree.
 package main
 
@@ -14,12 +14,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 )
 
 func main() {
 	o := options{root: "."}
 	flag.BoolVar(&o.rust, "rust", false, "only Rust modules")
 	flag.BoolVar(&o.golang, "go", false, "only Go modules")
+	flag.BoolVar(&o.assembly, "assemblyscript", false, "only AssemblyScript modules")
 	flag.BoolVar(&o.check, "check", false, "compile nothing, exit 1 if a committed module is stale")
 	flag.BoolVar(&o.verify, "verify", false, "compile Rust modules elsewhere, exit 1 if their bytes differ")
 	flag.Parse()
@@ -38,9 +40,26 @@ func main() {
 }
 
 type options struct {
-	root                        string
-	rust, golang, check, verify bool
-	names                       []string
+	root                                  string
+	rust, golang, assembly, check, verify bool
+	names                                 []string
+}
+
+// languages are those that are built.
+func (o options) languages() []string {
+	var list []string
+	for _, l := range []struct {
+		name  string
+		asked bool
+	}{{"rust", o.rust || o.verify}, {"go", o.golang}, {"assemblyscript", o.assembly}} {
+		if l.asked {
+			list = append(list, l.name)
+		}
+	}
+	if len(list) == 0 {
+		return []string{"rust", "go", "assemblyscript"}
+	}
+	return list
 }
 
 func (o options) wants(name string) bool {
@@ -66,12 +85,16 @@ func (o options) run() (problems []string, err error) {
 	}
 	for _, g := range guests {
 		switch {
-		case !o.wants(g.Name) || o.rust && g.Language != "rust" || (o.golang || o.verify) && g.Language != "go" && !o.verify:
-			continue
-		case o.verify && g.Language != "rust":
+		case !o.wants(g.Name) || !slices.Contains(o.languages(), g.Language):
 			continue
 		case g.Language == "go":
 			err = buildGo(o.root, g)
+		case g.Language == "assemblyscript":
+			if !o.assembly && !haveNPM() {
+				fmt.Fprintln(os.Stderr, "build: no npm, the committed", g.Wasm, "stays")
+				continue
+			}
+			err = buildAssemblyScript(o.root, g, m)
 		case o.verify:
 			var same bool
 			if same, err = verifyRust(o.root, g, m); err == nil && !same {
@@ -87,7 +110,7 @@ func (o options) run() (problems []string, err error) {
 			fmt.Println(g.Wasm)
 		}
 	}
-	if o.verify || o.golang {
+	if o.verify || o.golang && !o.rust && !o.assembly {
 		return problems, nil
 	}
 	return problems, m.write(o.root, guests)

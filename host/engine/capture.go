@@ -17,14 +17,23 @@ func captureProblems(d *abi.Descriptor, w *instrument.Module) []string {
 	if d.Snapshot != "" && d.Snapshot != abi.SnapshotMemory {
 		return []string{fmt.Sprintf("snapshot %q is unknown, expected none or %q", d.Snapshot, abi.SnapshotMemory)}
 	}
-	if d.Snapshot == "" {
-		return nil
-	}
 	var problems []string
 	add := func(yes bool, problem string) {
 		if yes {
 			problems = append(problems, "snapshot: memory: "+problem)
 		}
+	}
+	for _, e := range []struct {
+		said   bool
+		what   string
+		export string
+	}{{d.Save, "save", abi.ExportSave}, {d.Load, "load", abi.ExportLoad}} {
+		_, there := w.Export(e.export, instrument.KindFunc)
+		add(e.said && !there, fmt.Sprintf("the descriptor says %s, but there is no export %s", e.what, e.export))
+		add(e.said && d.Snapshot == "", fmt.Sprintf("the descriptor says %s, which is of modules with snapshot %q", e.what, abi.SnapshotMemory))
+	}
+	if d.Snapshot == "" {
+		return problems
 	}
 	for i := range d.Functions {
 		f := &d.Functions[i]

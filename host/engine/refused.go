@@ -35,6 +35,8 @@ var wanted = []struct {
 	{abi.ExportAlloc, 1, 1, true},
 	{abi.ExportProcess, 5, 1, true},
 	{abi.ExportDescribe, 0, 0, false}, // -> i64
+	{abi.ExportSave, 2, 1, false},
+	{abi.ExportLoad, 2, 1, false},
 	{abi.ExportInitialize, 0, 0, false},
 }
 

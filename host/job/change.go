@@ -99,6 +99,9 @@ func (j *Job) checkChange(ctx context.Context, id checkpoint.ID, v *Revision, go
 	if err := j.fits(ctx, m, r, v.Graph); err != nil {
 		return nil, err
 	}
+	if err := j.tryHandovers(ctx, m, r, v); err != nil {
+		return nil, err
+	}
 	return j.tryMigrations(ctx, m, r, v)
 }
 

@@ -40,13 +40,15 @@ type Difference struct {
 type Side struct {
 	Graph   *operators.Graph
 	Digests map[string]string
+	// Saves and Loads are the operators whose modules can hand their variables over, and take them.
+	Saves, Loads map[string]bool
 }
 
 // Compare lists what differs between two pipelines, in the order of the new one, then what is gone. renamed
 // maps ids of old to ids of now.
 func Compare(before, after Side, renamed map[string]string) []Difference {
 	old, now := before.Graph, after.Graph
-	c := &comparison{old: old, now: now, digests: [2]map[string]string{before.Digests, after.Digests}, renamed: renamed, was: map[string]*operators.Node{}}
+	c := &comparison{old: old, now: now, digests: [2]map[string]string{before.Digests, after.Digests}, saves: before.Saves, loads: after.Loads, renamed: renamed, was: map[string]*operators.Node{}}
 	for _, n := range old.Nodes {
 		c.was[c.name(n.ID)] = n
 	}
@@ -87,6 +89,8 @@ func Hardest(ds []Difference) ChangeKind {
 type comparison struct {
 	old, now *operators.Graph
 	digests  [2]map[string]string
+	saves    map[string]bool // of old
+	loads    map[string]bool // of now
 	renamed  map[string]string
 	was      map[string]*operators.Node // old nodes by their id in now
 	out      []Difference
@@ -215,12 +219,26 @@ func (c *comparison) guest(o, n *operators.Node) {
 		d.Module = isDigest
 	}
 	if (was.Instances > 0 || is.Instances > 0) && d.Module != "" {
-		d.harden(ChangeBreaking, "its memory is state, which another module can't go on with")
+		c.memory(&d, o, n)
 	}
 	if was.Fn != nil && is.Fn != nil {
 		d.judge(was.Fn, is.Fn, is.DropOld)
 	}
 	c.out = append(c.out, d)
+}
+
+// memory judges another module over instances whose memory is state.
+func (c *comparison) memory(d *Difference, o, n *operators.Node) {
+	switch was, is := o.Guest.Instances, n.Guest.Instances; {
+	case was == 0:
+		d.harden(ChangeRestart, "its memory becomes state, in %d instances", is)
+	case is == 0:
+		d.harden(ChangeBreaking, "its memory is state, of which the new module keeps nothing")
+	case !c.saves[o.ID] || !c.loads[n.ID]:
+		d.harden(ChangeBreaking, "its memory is state, which another module can't go on with: %s", wayOut)
+	default:
+		d.harden(ChangeRestart, "its memory is state, which the old module saves and the new one loads")
+	}
 }
 
 // harden makes a difference of at least a kind, with the reason.

@@ -27,7 +27,7 @@ func (j *Job) fits(ctx context.Context, m *checkpoint.Manifest, r *checkpoint.Re
 		problems = append(problems, changedKeys(old, g, r)...)
 		problems = append(problems, changedWindows(old, g, r)...)
 	}
-	problems = append(problems, memoryProblems(g, r, j.digestOf)...)
+	problems = append(problems, memoryProblems(g, r)...)
 	unfit, err := j.evolves(ctx, m, r, g)
 	if err != nil {
 		return err

@@ -341,6 +341,9 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 	if err := j.fits(ctx, m, a.restore, j.opts.Graph); err != nil {
 		return err
 	}
+	if err := j.handMemoryOver(ctx, m, a.restore); err != nil {
+		return err
+	}
 	if err := j.migrate(ctx, m, a.restore); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/clock"
@@ -26,6 +27,9 @@ type Options struct {
 	RetryRefused bool
 	// Module compiles the module of a guest node; called once per node, the results are closed by the job.
 	Module func(ctx context.Context, n *operators.Node) (guestop.Module, error)
+	// Compile compiles a module that the snapshot store holds, described by describe if it does not describe itself
+	// (nil: it does). Nil: what needs the code of a snapshot is refused.
+	Compile func(ctx context.Context, wasm []byte, describe *abi.Descriptor) (guestop.Module, error)
 	// Source and Operator make a native node's source or operator, once per task. Nil: by the node's
 	// connector, with Connect. They are for graphs built in code and for tests.
 	Source   func(n *operators.Node) (operators.Source, error)

@@ -57,9 +57,10 @@ func closeModules(ms []guestop.Module) error {
 
 // Side is the revision as Compare takes it.
 func (v *Revision) Side() Side {
-	s := Side{v.Graph, map[string]string{}}
+	s := Side{Graph: v.Graph, Digests: map[string]string{}, Saves: map[string]bool{}, Loads: map[string]bool{}}
 	for id, m := range v.Modules {
 		s.Digests[id] = m.Digest()
+		s.Saves[id], s.Loads[id] = m.Descriptor().Save, m.Descriptor().Load
 	}
 	return s
 }

@@ -5,25 +5,34 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/guests/cases"
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/operators"
 )
 
 // ledgerText is a pipeline whose guest keeps everything in its own variables.
 func ledgerText(settings, policy string, instances int) string {
+	return ledgerOf("ledger", settings, policy, instances)
+}
+
+// ledgers are the guests in all languages.
+var ledgers = []string{"ledger-c", "ledger", "ledger-go", "ledger-as"}
+
+func ledgerOf(module, settings, policy string, instances int) string {
 	return fmt.Sprintf(`name: ledger
 %s
 operators:
   - {id: in, source: generator, kind: counter, splits: 1}
   - id: logic
-    process: {module: "@ledger", function: ledger, instances: %d}
+    process: {module: "@%s", function: ledger, instances: %d}
     on_error: %s
   - {id: out, sink: file, path: out/, envelope: true}
-`, settings, instances, policy)
+`, settings, module, instances, policy)
 }
 
 const ledgerLetters = "{policy: dead_letter, path: dead/}"
@@ -31,7 +40,7 @@ const ledgerLetters = "{policy: dead_letter, path: dead/}"
 // ledgerRecords count up per key; now and then one is no number, which the guest finds after it has changed
 // its memory. want is each key's last line; bad is how many fail.
 func ledgerRecords(rng *rand.Rand, n, keys int) (records []abi.Record, want map[string]string, bad int) {
-	count, xor := map[string]int{}, map[string]int{}
+	count, xor, was := map[string]int{}, map[string]int{}, map[string]int{}
 	want = map[string]string{}
 	for i := range n {
 		k := fmt.Sprintf("key-%d", rng.IntN(keys))
@@ -43,7 +52,8 @@ func ledgerRecords(rng *rand.Rand, n, keys int) (records []abi.Record, want map[
 		count[k]++
 		xor[k] ^= i
 		records = append(records, Text(k, int64(i), fmt.Sprintf("%s %d", k, i)))
-		want[k] = fmt.Sprintf(`{"key":%q,"count":%d,"n":%d,"xor":%d}`, k, count[k], i, xor[k])
+		want[k] = fmt.Sprintf(`{"key":%q,"count":%d,"n":%d,"xor":%d,"was":%d}`, k, count[k], i, xor[k], was[k])
+		was[k] = i
 	}
 	return records, want, bad
 }
@@ -62,13 +72,14 @@ func (w *World) ledger() (last map[string]string, lines int) {
 // moments, and a record that spoils them is skipped: its instance goes back to what it was.
 func TestMemorySnapshots(t *testing.T) {
 	t.Parallel()
-	for i, instances := range []int{1, 3, 8} {
-		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
+	for i, instances := range []int{1, 3, 8, 2} {
+		module := ledgers[i]
+		t.Run(fmt.Sprint(module, ", ", instances, " instances"), func(t *testing.T) {
 			t.Parallel()
 			seed := *seedFlag + uint64(i)
 			rng := rand.New(rand.NewPCG(seed, 66))
 			records, want, bad := ledgerRecords(rng, 6000, 700)
-			w := New(t, ledgerText(crashSettings, ledgerLetters, instances))
+			w := New(t, ledgerOf(module, crashSettings, ledgerLetters, instances))
 			w.Sources["in"] = [][]abi.Record{records}
 			rounds := interrupted(t, w, rng, 5)
 			got, lines := w.ledger()
@@ -100,7 +111,7 @@ func TestMemoryOtherModule(t *testing.T) {
 	f.Push(Text("a", 2, "a 2"))
 	w.Checkpoint(r)
 	r.Crash()
-	if last, _ := w.ledger(); last["a"] != `{"key":"a","count":2,"n":2,"xor":3}` {
+	if last, _ := w.ledger(); last["a"] != `{"key":"a","count":2,"n":2,"xor":3,"was":1}` {
 		t.Errorf("last line %q", last["a"])
 	}
 }
@@ -123,17 +134,125 @@ func TestMemoryPipelineText(t *testing.T) {
 	}
 }
 
-// TestMemoryIsNotSwapped: a running pipeline's module whose memory is state can't be replaced by another.
-func TestMemoryIsNotSwapped(t *testing.T) {
+// TestMemoryChanges: what it takes to put another module into a running pipeline whose memory is state.
+func TestMemoryChanges(t *testing.T) {
 	w := New(t, ledgerText("", ledgerLetters, 2))
-	side := func(digest string) job.Side {
-		return job.Side{Graph: w.Graph, Digests: map[string]string{"logic": digest}}
+	side := func(digest string, hands bool) job.Side {
+		hand := map[string]bool{"logic": hands}
+		return job.Side{Graph: w.Graph, Digests: map[string]string{"logic": digest}, Saves: hand, Loads: hand}
 	}
-	if d := job.Compare(side("a"), side("a"), nil); len(d) != 0 {
+	if d := job.Compare(side("a", false), side("a", false), nil); len(d) != 0 {
 		t.Errorf("the same: %+v", d)
 	}
-	d := job.Compare(side("a"), side("b"), nil)
-	if len(d) != 1 || d[0].Kind != job.ChangeBreaking || !strings.Contains(d[0].What, "its memory is state") {
-		t.Errorf("another module: %+v", d)
+	for _, x := range []struct {
+		saves, loads bool
+		kind         job.ChangeKind
+		what         string
+	}{
+		{false, true, job.ChangeBreaking, "mr_save"}, {true, false, job.ChangeBreaking, "mr_load"}, {true, true, job.ChangeRestart, "saves and the new one loads"},
+	} {
+		d := job.Compare(side("a", x.saves), side("b", x.loads), nil)
+		if len(d) != 1 || d[0].Kind != x.kind || !strings.Contains(d[0].What, x.what) {
+			t.Errorf("%+v: %+v", x, d)
+		}
 	}
+}
+
+// ledgerRing is in which order modules take over from each other.
+func ledgerRing(from int) []string {
+	return append(slices.Clone(ledgers[from:]), ledgers[:from]...)
+}
+
+// TestMemoryGoesOver: a start with another module goes on with what the old one saves, from each language to the next.
+func TestMemoryGoesOver(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(*seedFlag, 67))
+	records, want, _ := ledgerRecords(rng, 3000, 400)
+	records = slices.DeleteFunc(records, func(r abi.Record) bool { return strings.HasSuffix(string(r.Value), " none") })
+	w := New(t, ledgerText("checkpoint: {interval: 0s}", ledgerLetters, 3))
+	f := w.Feed("in")
+	ring := append(ledgerRing(0), ledgers[0])
+	for i, module := range ring {
+		w.Pipeline(ledgerOf(module, "checkpoint: {interval: 0s}", ledgerLetters, 3))
+		r := w.Start()
+		f.Push(records[i*len(records)/len(ring) : (i+1)*len(records)/len(ring)]...)
+		w.Checkpoint(r)
+		r.Crash()
+	}
+	if got, _ := w.ledger(); !maps.Equal(got, want) {
+		t.Errorf("seed %d: %s", *seedFlag, differing(got, want))
+	}
+}
+
+// differing names some keys in which two maps differ.
+func differing(got, want map[string]string) string {
+	var out []string
+	for k, v := range want {
+		if got[k] != v && len(out) < 3 {
+			out = append(out, fmt.Sprintf("%q, expected %q", got[k], v))
+		}
+	}
+	return fmt.Sprintf("%d keys, expected %d; %s", len(got), len(want), strings.Join(out, "; "))
+}
+
+// revision is another version of the pipeline of a run.
+func (w *World) revision(r *Run, yaml string) job.Revision {
+	w.T.Helper()
+	g, err := w.Parse(yaml)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	v := job.Revision{Graph: g}
+	if err := v.Compile(w.T.Context(), r.Running().Modules, w.options().Module); err != nil {
+		w.T.Fatal(err)
+	}
+	return v
+}
+
+// TestMemoryIsChanged: the same in the running process, with input going on.
+func TestMemoryIsChanged(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(*seedFlag, 68))
+	records, want, _ := ledgerRecords(rng, 3000, 400)
+	records = slices.DeleteFunc(records, func(r abi.Record) bool { return strings.HasSuffix(string(r.Value), " none") })
+	w := New(t, ledgerOf("ledger-c", "checkpoint: {interval: 20ms}", ledgerLetters, 3))
+	f := w.Feed("in")
+	r := w.Start()
+	for i, module := range ledgerRing(1) {
+		f.Push(records[i*len(records)/4 : (i+1)*len(records)/4]...)
+		text := ledgerOf(module, "checkpoint: {interval: 20ms}", ledgerLetters, 3)
+		if _, err := r.Change(t.Context(), job.Change{Revision: w.revision(r, text)}); err != nil {
+			t.Fatal(err)
+		}
+		w.Checkpoint(r)
+	}
+	w.Checkpoint(r)
+	r.Crash()
+	if got, _ := w.ledger(); !maps.Equal(got, want) {
+		t.Errorf("seed %d: %s", *seedFlag, differing(got, want))
+	}
+}
+
+// TestMemoryGoesNowhere: a module that takes nothing over is refused, with the way out; so is one whose load fails,
+// and what ran before goes on.
+func TestMemoryGoesNowhere(t *testing.T) {
+	t.Parallel()
+	w := New(t, ledgerText("checkpoint: {interval: 0s}", ledgerLetters, 2))
+	f := w.Feed("in")
+	r := w.Start()
+	f.Push(Text("a", 1, "a 1"))
+	w.Checkpoint(r)
+	r.Crash()
+	without := func(what string) {
+		wasm := []byte(strings.Replace(string(cases.Module("ledger")), what, strings.Repeat(" ", len(what)), 1))
+		w.Pipeline(strings.Replace(ledgerText("checkpoint: {interval: 0s}", ledgerLetters, 2), `"@ledger"`, strconv.Quote(w.Wasm("other", wasm)), 1))
+	}
+	without(`,"load":true`)
+	w.Fail("operator logic", "another module", "the new one does not load", "export mr_save", "mr_load", "--fresh")
+	without(`,"save":true`) // it takes over, and can't be followed
+	r = w.Start()
+	w.Checkpoint(r)
+	r.Crash()
+	w.Pipeline(ledgerText("checkpoint: {interval: 0s}", ledgerLetters, 2))
+	w.Fail("operator logic", "the old one does not save", "mr_load")
 }

@@ -71,14 +71,21 @@ func modulePaths(yaml string) (text string, err error) {
 	return text, err
 }
 
-// Module is the path of a module: "name" a committed one of guests/cases or examples, "name-go" the Go guest
-// of guests/cases/name/go or examples/name/go, which is built once per process.
+// Module is the path of a module: "name" a committed one of guests/cases or examples, in Rust where there are
+// several, "name-c" and "name-as" those in C and AssemblyScript, "name-go" the Go guest of guests/cases/name/go or
+// examples/name/go, which is built once per process.
 func Module(name string) (string, error) {
 	if base, ok := strings.CutSuffix(name, "-go"); ok {
 		build, _ := goGuests.LoadOrStore(base, sync.OnceValues(func() (string, error) { return buildGo(base) }))
 		return build.(func() (string, error))()
 	}
-	for _, p := range []string{"guests/cases/" + name + "/" + name, "guests/cases/" + name + "/guest", "examples/" + name + "/" + name} {
+	paths := []string{"guests/cases/" + name + "/" + name, "guests/cases/" + name + "/guest", "examples/" + name + "/" + name}
+	if base, ok := strings.CutSuffix(name, "-c"); ok {
+		paths = []string{"guests/cases/" + base + "/guest"}
+	} else if base, ok := strings.CutSuffix(name, "-as"); ok {
+		paths = []string{"guests/cases/" + base + "/" + name}
+	}
+	for _, p := range paths {
 		if p = filepath.Join(root(), p+".wasm"); exists(p) {
 			return filepath.Clean(p), nil
 		}

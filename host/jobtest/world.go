@@ -122,6 +122,7 @@ func (w *World) options() job.Options {
 		}
 		return engineFor(w.Interpreter).Compile(ctx, wasm, n.Guest.Describe)
 	}
+	o.Compile = engineFor(w.Interpreter).Compile
 	if w.Options != nil {
 		w.Options(&o)
 	}

@@ -98,6 +98,7 @@ func (l *Local) prepare(ctx context.Context, d Deploy) (*job.Job, error) {
 		Module: func(ctx context.Context, n *operators.Node) (guestop.Module, error) {
 			return compile(ctx, eng, d.Graph, n)
 		},
+		Compile: eng.Compile,
 		Connect: l.opts.Connect, Clock: l.opts.Clock, Log: l.opts.Log, Event: l.opts.Event})
 	if err != nil {
 		return nil, errors.Join(err, eng.Close(ctx))

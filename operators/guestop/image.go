@@ -12,3 +12,12 @@ type Imager interface {
 	// differ, memory over the limit. After one the instance is to be closed.
 	Adopt(seed uint64, img *memimage.Image, page func(n int, b []byte) error) error
 }
+
+// Saver is a Guest whose own variables can go over to another module's: as a stream of bytes that the guests'
+// code writes and reads. Between calls only; an instance that has saved, or failed, is to be closed.
+type Saver interface {
+	// Save runs mr_save until the stream ends. Errors: a *Fault of the guest's code; those of part.
+	Save(part func(b []byte) error) error
+	// Load runs mr_load on a part of a stream, borrowed; at the end on an empty one. Errors: a *Fault.
+	Load(part []byte) error
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -61,9 +62,10 @@ func (o *Op) openMemory() error {
 	return nil
 }
 
-// restoredMemory is what the checkpoint has of this task's instance; nil: the operator is new.
+// restoredMemory is what the checkpoint has of this task's instance; nil: the operator, or its memory being state,
+// is new.
 func restoredMemory(ctx *operators.Context) (*memimage.Snapshot, error) {
-	if len(ctx.Restored) == 0 {
+	if !slices.ContainsFunc(ctx.Restored, func(s checkpoint.OperatorSnapshot) bool { return s.Memory != nil }) {
 		return nil, nil
 	}
 	if n := len(ctx.Restored); n != ctx.Parallelism {

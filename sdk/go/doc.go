@@ -31,7 +31,8 @@
 // What holds for each record: its effects (outputs, state, timers, logs, counters) count together or not
 // at all. A function that returns an error leaves none, and the record goes to the operator's error
 // policy; a panic does the same, at the price of a new instance. State belongs to the current key.
-// Package variables are not state: the host may replace an instance at any time.
+// Package variables are not state, for the host may replace an instance at any time, unless the module
+// says [Module].Memory.
 //
 // Slices and records that a callback gets are valid until it returns. Nothing here allocates per record,
 // but Text and the decoders of strings copy.

@@ -175,6 +175,15 @@ func mrProcess(block, blockLen, out, outCap, first uint32) int32 {
 	return ctx.process(registered, buffer(block, blockLen), buffer(out, outCap), first)
 }
 
+// What goes over to or from another module.
+var saved, loaded stream
+
+//go:wasmexport mr_save
+func mrSave(at, n uint32) int32 { return saved.save(registered, buffer(at, n)) }
+
+//go:wasmexport mr_load
+func mrLoad(at, n uint32) int32 { return loaded.load(registered, buffer(at, n)) }
+
 //go:wasmexport mr_describe
 func mrDescribe() int64 {
 	if registered == nil {

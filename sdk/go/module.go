@@ -96,6 +96,13 @@ type Function struct {
 type Module struct {
 	Name      string
 	Functions []Function
+	// Memory says that the program's own variables are state: they are in every snapshot, byte by byte. Functions
+	// are keyed then.
+	Memory bool
+	// Save and Load, with Memory, let another version of the program go on: Save returns what the variables mean,
+	// Load takes that over in a new instance. The bytes are the program's own format; begin them with a version.
+	Save func() []byte
+	Load func(saved []byte) error
 }
 
 // Register declares the program's module; call it once, in a package variable. It panics, which shows
@@ -112,6 +119,9 @@ func Register(m Module) *Module {
 var registered *Module
 
 func (m *Module) bind() {
+	if !m.Memory && (m.Save != nil || m.Load != nil) {
+		panic("millrace: Save and Load are of modules with Memory")
+	}
 	for i := range m.Functions {
 		f := &m.Functions[i]
 		f.ofWindow()
@@ -180,7 +190,17 @@ func (m *Module) function(name string) (int, error) {
 func (m *Module) Describe() []byte {
 	b := append([]byte(nil), `{"abi":0,"name":`...)
 	b = appendString(b, m.Name)
-	b = append(b, `,"sdk":"go `+Version+`","functions":[`...)
+	b = append(b, `,"sdk":"go `+Version+`"`...)
+	if m.Memory {
+		b = append(b, `,"snapshot":"memory"`...)
+	}
+	if m.Save != nil {
+		b = append(b, `,"save":true`...)
+	}
+	if m.Load != nil {
+		b = append(b, `,"load":true`...)
+	}
+	b = append(b, `,"functions":[`...)
 	for i := range m.Functions {
 		b = m.Functions[i].describe(comma(b, i))
 	}

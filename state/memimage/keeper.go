@@ -236,13 +236,38 @@ func (k *Keeper) Committed(c *Cut) {
 	}
 }
 
-// Restore takes over a snapshot: adopt gets its image, and a function that fills in the pages it asks for.
-func (k *Keeper) Restore(ctx context.Context, s Snapshot, adopt func(seed uint64, img *Image, page func(n int, b []byte) error) error) error {
-	t, err := k.readTable(ctx, s)
+// Adopter gets an image, and a function that fills in the pages it asks for.
+type Adopter func(seed uint64, img *Image, page func(n int, b []byte) error) error
+
+// Restore takes over a snapshot.
+func (k *Keeper) Restore(ctx context.Context, s Snapshot, adopt Adopter) error {
+	t, err := k.cfg.read(ctx, s, adopt)
 	if err != nil {
 		return err
 	}
-	packs, maps := make([]*pack, len(s.Packs)), make([]state.Mapping, len(s.Packs))
+	packs := make([]*pack, len(s.Packs))
+	for i, f := range s.Packs {
+		packs[i] = &pack{file: f, sure: true, pages: int(f.Size / PageBytes)}
+	}
+	k.img, k.refs, k.packs, k.cfg.Seed = t.img, t.refs, packs, t.seed
+	return nil
+}
+
+// Read gives a snapshot to adopt, without a keeper for what comes behind it. Dir of cfg is not used.
+func Read(ctx context.Context, cfg Config, s Snapshot, adopt Adopter) error {
+	if cfg.FS == nil {
+		cfg.FS = state.OS{}
+	}
+	_, err := cfg.read(ctx, s, adopt)
+	return err
+}
+
+func (c *Config) read(ctx context.Context, s Snapshot, adopt Adopter) (*table, error) {
+	t, err := c.readTable(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	maps := make([]state.Mapping, len(s.Packs))
 	defer func() {
 		for _, m := range maps {
 			if m != nil {
@@ -251,44 +276,41 @@ func (k *Keeper) Restore(ctx context.Context, s Snapshot, adopt func(seed uint64
 		}
 	}()
 	for i, f := range s.Packs {
-		packs[i] = &pack{file: f, sure: true, pages: int(f.Size / PageBytes)}
-		path, err := k.cfg.Objects.Path(ctx, f.Object)
+		path, err := c.Objects.Path(ctx, f.Object)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if maps[i], err = k.cfg.FS.Map(path); err != nil {
-			return state.StorageError("map", path, err)
+		if maps[i], err = c.FS.Map(path); err != nil {
+			return nil, state.StorageError("map", path, err)
 		}
 	}
-	err = adopt(t.seed, t.img, func(n int, b []byte) error {
-		r := t.refs[n]
-		if r.pack == noPack {
-			return fmt.Errorf("%w: the table of memory image %s has no place for page %d", state.ErrCorrupt, s.Table.Object, n)
-		}
-		from := maps[r.pack].Bytes()
-		at := int(r.place) * PageBytes
-		if at+PageBytes > len(from) {
-			return fmt.Errorf("%w: page %d should be at byte %d of object %s, which has %d", state.ErrCorrupt, n, at, s.Packs[r.pack].Object, len(from))
-		}
-		copy(b, from[at:])
-		if HashOf(b, t.seed) != t.img.Pages[n] {
-			return fmt.Errorf("%w: object %s, bytes %d to %d: page %d of a memory image is not what was captured", state.ErrCorrupt, s.Packs[r.pack].Object, at, at+PageBytes, n)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+	return t, adopt(t.seed, t.img, func(n int, b []byte) error { return t.page(s, maps, n, b) })
+}
+
+// page fills b with page n, and checks it.
+func (t *table) page(s Snapshot, maps []state.Mapping, n int, b []byte) error {
+	r := t.refs[n]
+	if r.pack == noPack {
+		return fmt.Errorf("%w: the table of memory image %s has no place for page %d", state.ErrCorrupt, s.Table.Object, n)
 	}
-	k.img, k.refs, k.packs, k.cfg.Seed = t.img, t.refs, packs, t.seed
+	from := maps[r.pack].Bytes()
+	at := int(r.place) * PageBytes
+	if at+PageBytes > len(from) {
+		return fmt.Errorf("%w: page %d should be at byte %d of object %s, which has %d", state.ErrCorrupt, n, at, s.Packs[r.pack].Object, len(from))
+	}
+	copy(b, from[at:])
+	if HashOf(b, t.seed) != t.img.Pages[n] {
+		return fmt.Errorf("%w: object %s, bytes %d to %d: page %d of a memory image is not what was captured", state.ErrCorrupt, s.Packs[r.pack].Object, at, at+PageBytes, n)
+	}
 	return nil
 }
 
-func (k *Keeper) readTable(ctx context.Context, s Snapshot) (*table, error) {
-	path, err := k.cfg.Objects.Path(ctx, s.Table.Object)
+func (c *Config) readTable(ctx context.Context, s Snapshot) (*table, error) {
+	path, err := c.Objects.Path(ctx, s.Table.Object)
 	if err != nil {
 		return nil, err
 	}
-	m, err := k.cfg.FS.Map(path)
+	m, err := c.FS.Map(path)
 	if err != nil {
 		return nil, state.StorageError("map", path, err)
 	}

@@ -182,11 +182,31 @@ impl Json {
     }
 }
 
+/// What of an instance is state.
+pub struct Instance {
+    /// `snapshot: memory`
+    pub memory: bool,
+    /// `save:` is there
+    pub save: bool,
+    /// `load:` is there
+    pub load: bool,
+}
+
 /// The descriptor of a module.
-pub const fn describe(name: &str, functions: &[FunctionDesc]) -> Json {
+pub const fn describe(name: &str, instance: &Instance, functions: &[FunctionDesc]) -> Json {
     let json = Json { bytes: [0; CAPACITY], len: 0 };
     let mut json = json.text("{\"abi\":0,\"name\":").string(name);
-    json = json.text(",\"sdk\":\"rust ").text(env!("CARGO_PKG_VERSION")).text("\",\"functions\":[");
+    json = json.text(",\"sdk\":\"rust ").text(env!("CARGO_PKG_VERSION")).text("\"");
+    if instance.memory {
+        json = json.text(",\"snapshot\":\"memory\"");
+    }
+    if instance.save {
+        json = json.text(",\"save\":true");
+    }
+    if instance.load {
+        json = json.text(",\"load\":true");
+    }
+    json = json.text(",\"functions\":[");
     let mut i = 0;
     while i < functions.len() {
         json = json.comma(i).function(&functions[i]);

@@ -33,7 +33,8 @@
 //! **What holds for each record.** Its effects (outputs, state, timers, logs, metrics) count together or
 //! not at all: a function that returns `Err` leaves none, and the record goes to the operator's error
 //! policy. A panic does the same, at the price of a new instance. State belongs to the current key.
-//! Module globals are not state: the host may replace an instance at any time.
+//! Module globals are not state, for the host may replace an instance at any time, unless the module says
+//! `snapshot: memory`.
 #![no_std]
 #![warn(missing_docs)]
 #![allow(clippy::missing_safety_doc)]
@@ -52,6 +53,7 @@ mod emit;
 mod error;
 mod host;
 mod json;
+mod memory;
 mod module;
 #[cfg(all(target_arch = "wasm32", feature = "std"))]
 mod panic;
@@ -93,9 +95,10 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::aggregate::{begin_window, step};
-    pub use crate::describe::describe;
+    pub use crate::describe::{describe, Instance};
+    pub use crate::memory::Stream;
     pub use crate::module::{alloc_buffer, begin_record, begin_timer, each, process};
-    pub use alloc::format;
+    pub use alloc::{format, vec::Vec};
 
     /// Runs a call on the instance's one context.
     ///

@@ -7,6 +7,7 @@ use crate::host;
 use crate::record::{Domain, Record, Timer};
 use crate::schema::Schema;
 use crate::ttl::Ttl;
+use alloc::vec::Vec;
 
 /// When less output space than this is left, the loop yields before the next record.
 pub const RESERVE: usize = 4 << 10;
@@ -91,6 +92,10 @@ pub struct Module {
     pub name: &'static str,
     /// its functions; the call block says which one runs
     pub functions: &'static [Function],
+    /// with `snapshot: memory`: writes what its variables mean for the next version
+    pub save: Option<fn(&mut Vec<u8>)>,
+    /// with `snapshot: memory`: takes over from the version before
+    pub load: Option<fn(&[u8]) -> Result<()>>,
 }
 
 /// What an `on_record` function may return: `()` or `Result<()>`; or `bool` or `Result<bool>` to say
@@ -244,31 +249,72 @@ pub fn alloc_buffer(size: usize) -> *mut u8 {
 /// }
 /// ```
 ///
+/// A module that keeps its state in variables of its own says so before its functions; its functions are keyed then:
+///
+/// ```text
+/// module! {
+///     name: "ledger",
+///     snapshot: memory,        // its statics and heap are in every snapshot
+///     save: save,              // optional: fn(&mut Vec<u8>), writes what they mean for the next version
+///     load: load,              // optional: fn(&[u8]) -> Result<()>, takes over from the version before
+///     process ledger keyed { on_record: add },
+/// }
+/// ```
+///
 /// Each function becomes a module of its name with its handles: `count::total`, `count::late`,
 /// `count::input::delay` (a column's number) and `count::input::COUNT`.
 #[macro_export]
 macro_rules! module {
-    (name: $module:literal, $($kind:ident $name:ident $($keyed:ident)? { $($body:tt)* }),+ $(,)?) => {
+    (name: $module:literal, snapshot: memory, save: $save:path, load: $load:path, $($functions:tt)+) => {
+        $crate::__module! { $module [true] [$save] [$load] $($functions)+ }
+    };
+    (name: $module:literal, snapshot: memory, save: $save:path, $($functions:tt)+) => {
+        $crate::__module! { $module [true] [$save] [] $($functions)+ }
+    };
+    (name: $module:literal, snapshot: memory, load: $load:path, $($functions:tt)+) => {
+        $crate::__module! { $module [true] [] [$load] $($functions)+ }
+    };
+    (name: $module:literal, snapshot: memory, $($functions:tt)+) => {
+        $crate::__module! { $module [true] [] [] $($functions)+ }
+    };
+    (name: $module:literal, $($functions:tt)+) => {
+        $crate::__module! { $module [false] [] [] $($functions)+ }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __module {
+    ($module:literal [$memory:literal] [$($save:path)?] [$($load:path)?] $($kind:ident $name:ident $($keyed:ident)? { $($body:tt)* }),+ $(,)?) => {
         $($crate::__function! { $kind $name [$($keyed)?] { $($body)* } })+
 
         /// What this WebAssembly module offers; tests give it to `testing::Harness`.
-        pub static MODULE: $crate::Module =
-            $crate::Module { name: $module, functions: &[$($name::FUNCTION),+] };
+        pub static MODULE: $crate::Module = $crate::Module {
+            name: $module,
+            functions: &[$($name::FUNCTION),+],
+            save: $crate::__given!($($save)?),
+            load: $crate::__given!($($load)?),
+        };
 
         #[doc(hidden)]
         mod __millrace_exports {
             use super::*;
             const FUNCTIONS: &[$crate::FunctionDesc] = &[$($name::DESC),+];
-            const LEN: usize = $crate::__private::describe($module, FUNCTIONS).len;
+            const INSTANCE: $crate::__private::Instance = $crate::__private::Instance {
+                memory: $memory,
+                save: $crate::__is_given!($($save)?),
+                load: $crate::__is_given!($($load)?),
+            };
+            const LEN: usize = $crate::__private::describe($module, &INSTANCE, FUNCTIONS).len;
 
             #[cfg(target_arch = "wasm32")]
             #[link_section = "mr.descriptor"]
             #[used]
-            static DESCRIPTOR: [u8; LEN] = $crate::__private::describe($module, FUNCTIONS).exact::<LEN>();
+            static DESCRIPTOR: [u8; LEN] = $crate::__private::describe($module, &INSTANCE, FUNCTIONS).exact::<LEN>();
 
             #[cfg(not(target_arch = "wasm32"))]
             #[allow(dead_code)]
-            const DESCRIPTOR: [u8; LEN] = $crate::__private::describe($module, FUNCTIONS).exact::<LEN>();
+            const DESCRIPTOR: [u8; LEN] = $crate::__private::describe($module, &INSTANCE, FUNCTIONS).exact::<LEN>();
 
             #[cfg(target_arch = "wasm32")]
             #[no_mangle]
@@ -286,7 +332,48 @@ macro_rules! module {
                 // The host gives ranges that it owns for the call.
                 unsafe { $crate::__private::process_static(&MODULE, block, out, cap, first) }
             }
+
+            $(
+                #[cfg(target_arch = "wasm32")]
+                #[no_mangle]
+                extern "C" fn mr_save(buf: *mut u8, cap: usize) -> i32 {
+                    static mut STREAM: $crate::__private::Stream = $crate::__private::Stream::new();
+                    // The host gives a range that it owns for the call; an instance has one thread.
+                    unsafe { (*core::ptr::addr_of_mut!(STREAM)).save($save, core::slice::from_raw_parts_mut(buf, cap)) }
+                }
+            )?
+            $(
+                #[cfg(target_arch = "wasm32")]
+                #[no_mangle]
+                extern "C" fn mr_load(part: *const u8, len: usize) -> i32 {
+                    static mut STREAM: $crate::__private::Stream = $crate::__private::Stream::new();
+                    // As for mr_save.
+                    unsafe { (*core::ptr::addr_of_mut!(STREAM)).load($load, core::slice::from_raw_parts(part, len)) }
+                }
+            )?
         }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __is_given {
+    () => {
+        false
+    };
+    ($given:path) => {
+        true
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __given {
+    () => {
+        None
+    };
+    ($given:path) => {
+        Some($given)
     };
 }
 

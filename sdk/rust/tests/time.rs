@@ -34,7 +34,7 @@ fn marks(_: &mut Ctx, rec: &Record) -> Result<Option<i64>> {
 
 #[test]
 fn the_descriptor_says_how_long_states_live() {
-    let json = millrace::__private::describe("time", &[visits_desc()]);
+    let json = millrace::__private::describe("time", &PLAIN, &[visits_desc()]);
     let text = String::from_utf8(json.exact::<4096>()[..json.len].to_vec()).unwrap();
     for part in [
         r#""name":"seen","kind":"value","max_bytes":8,"ttl":{"ms":7200000000}"#,
@@ -70,3 +70,5 @@ fn small_output_buffers_make_it_yield() {
     let mut h = Harness::new(&MODULE, "marks").output_space(8 << 10);
     assert_eq!(h.watermarks(&records), (0..500).map(Some).collect::<Vec<_>>());
 }
+
+const PLAIN: millrace::__private::Instance = millrace::__private::Instance { memory: false, save: false, load: false };
