@@ -38,10 +38,10 @@ type Options struct {
 // DefaultBudget bounds a run of a function. There are six, of which only those on fresh instances may need it all.
 const DefaultBudget = 40 * time.Millisecond
 
-// the least and the most that runs on fresh instances do whatever they cost.
+// The least and the most that a run does, whatever it costs.
 const (
-	leastFresh = 16
-	timerLimit = 2 // times the records: entries of a run at most
+	leastEntries = 16
+	timerLimit   = 2 // times the records: timers may set timers for ever
 )
 
 // fuelSlack is how many units a record may cost more or less in another call before that is worth a note.
@@ -118,9 +118,9 @@ func One(ctx context.Context, m guestop.Module, n *operators.GuestNode, sample *
 	}
 	out.Records, out.Timers, out.Failed = len(base.entries)-base.timers, base.timers, base.failed
 	if base.failed == len(base.entries) {
-		out.NotChecked = "every sample record was refused"
+		out.NotChecked = "there is no record to try it with"
 		if len(base.entries) > 0 {
-			out.NotChecked += ": " + base.entries[0].items[0].data
+			out.NotChecked = "every sample record was refused: " + base.entries[0].items[0].data
 		}
 		return out, nil
 	}
@@ -191,10 +191,9 @@ func (s *subject) choose() {
 
 // run is one run over the sample.
 func (s *subject) run(w way, m guestop.Module) *trace {
-	t := newTrace(w, timerLimit*len(s.sample.Records)+leastFresh, s.o.Budget, s.o.Mono)
+	t := newTrace(w, len(s.sample.Records), s.o)
 	if w.fresh {
 		m = fresh{m}
-		t.least = leastFresh
 	}
 	var err error
 	switch s.node.Fn.Kind {

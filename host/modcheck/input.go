@@ -177,7 +177,7 @@ func (in *inputs) through(n *operators.Node, before *Sample) (*Sample, error) {
 	}
 	defer os.RemoveAll(dir)
 	sub := &subject{ctx: in.ctx, dir: dir, o: o, m: m, node: n.Guest, sample: before}
-	t := newTrace(way{batch: segment}, timerLimit*len(before.Records)+leastFresh, o.Budget, o.Mono)
+	t := newTrace(way{batch: segment}, len(before.Records), o)
 	var g gather
 	if err := sub.records(t, m, &g); err != nil && !errors.Is(err, errEnough) {
 		return nil, err

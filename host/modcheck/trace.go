@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -27,7 +26,6 @@ type trace struct {
 	timers  int   //
 	err     error // that ended it, besides the budget
 	limit   int   // entries
-	least   int   // of them, whatever they cost
 	until   int64 // monotonic ns
 	mono    func() int64
 }
@@ -92,7 +90,7 @@ var errEnough = errors.New("enough")
 
 // enough says that the budget is spent.
 func (t *trace) enough() bool {
-	if len(t.entries) >= t.limit || t.until > 0 && len(t.entries) >= t.least && t.mono() > t.until {
+	if len(t.entries) >= t.limit || t.until > 0 && len(t.entries) >= leastEntries && t.mono() > t.until {
 		t.cut = true
 	}
 	return t.cut
@@ -198,10 +196,11 @@ func firstOf(a, b map[string][]byte) string {
 	return names[0]
 }
 
-func newTrace(w way, limit int, d time.Duration, mono func() int64) *trace {
-	t := &trace{way: w, limit: limit, mono: mono, holds: map[string]uint64{}}
-	if d > 0 {
-		t.until = mono() + int64(d)
+// newTrace is an empty trace of a run over so many records.
+func newTrace(w way, records int, o Options) *trace {
+	t := &trace{way: w, limit: timerLimit*records + leastEntries, mono: o.Mono, holds: map[string]uint64{}}
+	if o.Budget > 0 {
+		t.until = o.Mono() + int64(o.Budget)
 	}
 	return t
 }
