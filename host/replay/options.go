@@ -79,6 +79,8 @@ type Options struct {
 	Samples  int         // kept of each operator and kind; 0: 5
 	Clock    clock.Clock // nil: see Run
 	Log      *slog.Logger
+
+	connected bool // sources are made by their connectors
 }
 
 // Sink takes what a pipeline would have sent away. It belongs to one task.
@@ -104,6 +106,7 @@ func (o *Options) defaults() {
 	}
 	if o.Source == nil {
 		env := o.Connect
+		o.connected = true
 		o.Source = func(n *operators.Node) (operators.Source, error) { return connect.Source(n, env) }
 	}
 }

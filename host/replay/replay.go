@@ -160,7 +160,7 @@ func (r *run) readable() error {
 	}
 	for _, n := range r.graph.Nodes {
 		e := &r.o.End
-		if n.Source != nil && n.Source.Generator != nil && n.Source.Generator.Records == 0 && e.To == nil && e.Records == 0 && e.TimeMS == 0 && e.For == 0 && !e.Live {
+		if r.o.connected && n.Source != nil && n.Source.Generator != nil && n.Source.Generator.Records == 0 && e.To == nil && e.Records == 0 && e.TimeMS == 0 && e.For == 0 && !e.Live {
 			problems = append(problems, fmt.Errorf("%w: source %s has no end: say up to which snapshot, or how many records", ErrUnreadable, n.ID))
 		}
 	}
