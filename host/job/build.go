@@ -24,6 +24,7 @@ type attempt struct {
 	job     *Job
 	from    *checkpoint.Manifest // nil: a fresh start
 	restore *checkpoint.Restore  // nil with from
+	canary  *checkpoint.Canary   // that from has on; nil: none
 	seed    uint64
 	tasks   []*task.Task
 	sources []*task.Task
@@ -157,7 +158,7 @@ func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) e
 		return nil
 	}
 	if n.Kind == operators.NodeGuest {
-		run, op := a.job.opts.Guest(n, guestop.Config{Node: n, Module: a.job.modules[n.ID], OpenKeyed: a.openKeyed, FS: a.job.opts.StateFS, Trial: a.job.guestTrial(n)})
+		run, op := a.job.opts.Guest(n, guestop.Config{Node: n, Module: a.job.modules[n.ID], OpenKeyed: a.openKeyed, FS: a.job.opts.StateFS, Trial: a.job.guestTrial(n), Canary: a.job.canaryOf(n)})
 		a.guests = append(a.guests, op)
 		s.Op = run
 		return nil

@@ -50,6 +50,9 @@ func (j *Job) Change(ctx context.Context, c Change) (checkpoint.ID, error) {
 	if err := c.Revision.checkRefused(j.opts.StateDir, j.opts.RetryRefused); err != nil {
 		return 0, err
 	}
+	if on := j.canaryOn(); on != nil && c.Restore == 0 {
+		return 0, on.inTheWay()
+	}
 	if c.Restore == 0 {
 		ds := Compare(running.Side(), c.Revision.Side(), c.Revision.Renamed)
 		if err := refuseBreaking(ds, c.Revision.Drop); err != nil {
@@ -231,7 +234,7 @@ func (j *Job) again(ctx context.Context, done *checkpoint.JobDone, err error) bo
 	if err == nil {
 		return false
 	}
-	taken := j.takeBack(ctx, j.up, err)
+	taken := j.endCanary(ctx, err) || j.takeBack(ctx, j.up, err)
 	if r := j.change; r != nil {
 		j.change = nil
 		if !taken {

@@ -56,6 +56,7 @@ type Job struct {
 	started  int64            // Mono
 	retired  []guestop.Module // of versions no longer in force
 	upgrade  *Upgrade         // the last one, nil: none
+	canary   *canary          // nil: none is on
 
 	// Of the goroutine of Run.
 	trial   *trial         // nil: none
@@ -101,11 +102,14 @@ func (j *Job) prepare(ctx context.Context) error {
 		}
 		j.modules[n.ID] = m
 	}
-	running := j.Running()
-	if err := running.checkRefused(o.StateDir, o.RetryRefused); err != nil {
+	if err := j.takePending(); err != nil {
 		return err
 	}
-	if err := j.takePending(); err != nil {
+	if err := j.holdBack(ctx); err != nil {
+		return err
+	}
+	running := j.Running()
+	if err := running.checkRefused(o.StateDir, o.RetryRefused); err != nil {
 		return err
 	}
 	if o.Restore != 0 {
@@ -299,7 +303,7 @@ func (j *Job) coordinator(a *attempt) checkpoint.CoordinatorOptions {
 	g := j.opts.Graph
 	o := checkpoint.CoordinatorOptions{Restored: a.from, IntervalMS: g.Checkpoint.Interval.Milliseconds(),
 		TimeoutMS: g.Checkpoint.Timeout.Milliseconds(),
-		Template:  checkpoint.Manifest{Job: g.Name, Engine: Version, Seed: a.seed, Pipeline: j.pipeline}}
+		Template:  checkpoint.Manifest{Job: g.Name, Engine: Version, Seed: a.seed, Pipeline: j.pipeline, Canary: a.canary}}
 	o.Template.Modules = j.moduleRefs()
 	for _, v := range j.plan.Vertices {
 		o.Vertices = append(o.Vertices, checkpoint.Vertex{ID: v.ID, Parallelism: v.Parallelism, Source: v.Nodes[0].Source != nil})
@@ -329,6 +333,14 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
+	canary, again, err := j.resumeCanary(ctx, m)
+	if err != nil {
+		return err
+	}
+	if again {
+		return j.load(ctx, a)
+	}
+	a.canary = canary
 	target := j.target(j.opts.Graph, j.opts.Drop, j.renamed, j.moduleRefs())
 	if !j.hasRun() { // what was dropped at the first start is gone at the next
 		if problems := j.emptyDrops(m); len(problems) > 0 {
@@ -414,6 +426,7 @@ func (j *Job) opened() {
 // Close frees modules and the state folder.
 func (j *Job) Close() error {
 	var errs []error
+	j.setCanary(nil)
 	j.retire()
 	errs = append(errs, closeModules(slices.Collect(maps.Values(j.modules))))
 	return errors.Join(append(errs, j.store.Close())...)

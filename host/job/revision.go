@@ -101,6 +101,9 @@ func (j *Job) enforce(v *Revision) {
 func (j *Job) retire() {
 	j.mu.Lock()
 	used := slices.Collect(maps.Values(j.modules))
+	if j.canary != nil {
+		used = slices.AppendSeq(used, maps.Values(j.canary.rev.Modules))
+	}
 	var gone []guestop.Module
 	for _, m := range j.retired {
 		if !slices.Contains(used, m) {
@@ -143,10 +146,15 @@ func (j *Job) begin(v *Revision, after checkpoint.ID, limit float64, what string
 // passed ends the trial once a later checkpoint is complete.
 func (j *Job) passed(id checkpoint.ID) {
 	t := j.trial
-	if t == nil || id <= t.after {
+	if t == nil {
+		j.retire() // what a canary left
+		return
+	}
+	if id <= t.after {
 		return
 	}
 	j.trial = nil
+	j.release()
 	j.mu.Lock()
 	j.renamed = nil // what was renamed is so in this checkpoint
 	j.mu.Unlock()

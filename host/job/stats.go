@@ -31,6 +31,7 @@ type Stats struct {
 	// Modules in force, by operator.
 	Modules   []checkpoint.ModuleRef `json:"modules,omitempty"`
 	Upgrade   *Upgrade               `json:"upgrade,omitempty"` // the last change of the running job
+	Canary    *CanaryStats           `json:"canary,omitempty"`  // nil: none is on
 	Operators []OperatorStats        `json:"operators"`
 }
 
@@ -57,6 +58,7 @@ func (j *Job) Stats() Stats {
 	}
 	s.CheckpointAge = j.opts.Clock.Mono()/1e6 - since
 	j.describeCode(&s)
+	s.Canary = j.canaryStats(a)
 	if a == nil {
 		return s
 	}

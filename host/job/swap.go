@@ -43,6 +43,9 @@ type Swap struct {
 // Errors: ErrNeedsRestart and ErrUnfit with what is in the way, ErrBusy, ErrRefusedModule, ErrEnded; ErrGivenUp
 // where it was begun. After each of them the old code runs.
 func (j *Job) Swap(ctx context.Context, s Swap) (checkpoint.ID, error) {
+	if c := j.canaryOn(); c != nil {
+		return 0, c.inTheWay()
+	}
 	running := j.Running()
 	ds := Compare(running.Side(), s.Revision.Side(), nil)
 	if err := refuseBreaking(ds, nil); err != nil {
@@ -55,7 +58,8 @@ func (j *Job) Swap(ctx context.Context, s Swap) (checkpoint.ID, error) {
 		return 0, err
 	}
 	for {
-		id, err := j.swapOnce(ctx, &s, &running, ds)
+		r := &swapRequest{swap: &s, what: listed(ds, ChangeSwap), running: &running, differences: ds}
+		id, err := j.swapOnce(ctx, r)
 		if !errors.Is(err, errOtherAttempt) {
 			return id, err
 		}
@@ -99,9 +103,15 @@ func (d Difference) String() string {
 	return "operator " + d.Operator + ": " + d.What
 }
 
-// swapRequest is a swap with everything made for one attempt.
+// swapRequest is a swap, or a step of a canary, with everything made for one attempt.
 type swapRequest struct {
-	swap    *Swap
+	swap        *Swap // nil: a step of a canary
+	running     *Revision
+	differences []Difference
+
+	canary   *CanaryStep
+	was, now *canary // that is on before and behind the step; nil: none
+
 	what    string
 	attempt *attempt
 	next    *checkpoint.Next
@@ -112,7 +122,7 @@ type swapRequest struct {
 	done    chan answer   // cap 1
 }
 
-func (j *Job) swapOnce(ctx context.Context, s *Swap, running *Revision, ds []Difference) (checkpoint.ID, error) {
+func (j *Job) swapOnce(ctx context.Context, r *swapRequest) (checkpoint.ID, error) {
 	select {
 	case <-j.ready:
 	case <-j.ended:
@@ -135,8 +145,12 @@ func (j *Job) swapOnce(ctx context.Context, s *Swap, running *Revision, ds []Dif
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	r := &swapRequest{swap: s, what: listed(ds, ChangeSwap), attempt: a, apply: map[*task.Task][]func(){}, done: make(chan answer, 1)}
-	if err := r.prepare(running, ds); err != nil {
+	r.attempt, r.apply, r.done = a, map[*task.Task][]func(){}, make(chan answer, 1)
+	prepare := r.prepare
+	if r.canary != nil {
+		prepare = r.prepareCanary
+	}
+	if err := prepare(); err != nil {
 		return 0, errors.Join(err, r.close())
 	}
 	select {
@@ -155,15 +169,15 @@ func (j *Job) swapOnce(ctx context.Context, s *Swap, running *Revision, ds []Dif
 }
 
 // prepare makes one instance per task of every operator that changes.
-func (r *swapRequest) prepare(running *Revision, ds []Difference) error {
-	for _, d := range ds {
+func (r *swapRequest) prepare() error {
+	for _, d := range r.differences {
 		if d.Operator == "" {
 			continue
 		}
 		i := slices.IndexFunc(r.swap.Revision.Graph.Nodes, func(n *operators.Node) bool { return n.ID == d.Operator })
 		n := r.swap.Revision.Graph.Nodes[i]
 		m := r.swap.Revision.Modules[n.ID]
-		fresh := m.Digest() != running.Modules[n.ID].Digest()
+		fresh := m.Digest() != r.running.Modules[n.ID].Digest()
 		for _, op := range r.attempt.guests {
 			if op.ID() != n.ID {
 				continue
@@ -216,13 +230,23 @@ func (d *driver) beginSwap(ctx context.Context, r *swapRequest) error {
 		return refuse(ErrBusy)
 	case d.job.trial != nil:
 		return refuse(fmt.Errorf("%w: that of checkpoint %d is on trial until the next one", ErrBusy, d.job.trial.after))
+	case r.was != d.job.canaryOn():
+		return refuse(errOtherAttempt)
 	}
-	next, err := d.job.keepRevision(ctx, &r.swap.Revision)
+	next, err := d.job.keep(ctx, r)
 	if err != nil {
 		return refuse(err)
 	}
 	r.next, d.swap = next, r
 	return d.step(ctx, checkpoint.Trigger{Next: next})
+}
+
+// keep puts what is in force behind a request into the store.
+func (j *Job) keep(ctx context.Context, r *swapRequest) (*checkpoint.Next, error) {
+	if r.canary != nil {
+		return j.keepStep(ctx, r)
+	}
+	return j.keepRevision(ctx, &r.swap.Revision)
 }
 
 // keepRevision puts a version's pipeline and modules into the store.
@@ -251,7 +275,7 @@ func (j *Job) keepRevision(ctx context.Context, v *Revision) (*checkpoint.Next, 
 func (d *driver) carried(ctx context.Context, id checkpoint.ID) error {
 	r := d.swap
 	r.id = id
-	if _, err := d.job.keepRevision(ctx, &r.swap.Revision); err != nil {
+	if _, err := d.job.keep(ctx, r); err != nil {
 		return err
 	}
 	for t, fs := range r.apply {
@@ -272,7 +296,11 @@ func (d *driver) swapped(id checkpoint.ID) {
 		return
 	}
 	d.swap = nil
-	d.job.begin(&r.swap.Revision, id, r.swap.Errors, r.what)
+	if r.canary != nil {
+		d.job.stepped(r, id)
+	} else {
+		d.job.begin(&r.swap.Revision, id, r.swap.Errors, r.what)
+	}
 	d.job.event(Event{Kind: EventUpgraded, Checkpoint: id, Message: r.what})
 	crashpoint.Hit(crashpoint.AfterSwap)
 	r.done <- answer{id, nil}
@@ -291,7 +319,10 @@ func (d *driver) dropSwap(ctx context.Context, err error) (undone bool) {
 	}
 	failure := fmt.Errorf("%w: %w", ErrGivenUp, err)
 	j := d.job
-	if r.id != 0 && ctx.Err() == nil {
+	switch {
+	case r.canary != nil:
+		undone = ctx.Err() == nil && r.id != 0 && d.stepUndone(r, err)
+	case r.id != 0 && ctx.Err() == nil:
 		undone = guestop.IsGuestFault(err) || errors.Is(err, checkpoint.ErrChangeGivenUp)
 		if guestop.IsGuestFault(err) {
 			t := &trial{after: r.id, what: r.what, fresh: freshModules(j.modules, r.swap.Revision.Modules)}
@@ -301,7 +332,9 @@ func (d *driver) dropSwap(ctx context.Context, err error) (undone bool) {
 		}
 		j.event(Event{Kind: EventRolledBack, Checkpoint: r.id, Message: fmt.Sprintf("%s is taken back: %v", r.what, err)})
 	}
-	j.upgraded(Upgrade{State: UpgradeFailed, Checkpoint: r.id, What: r.what, Reason: err.Error()})
+	if !undone || r.canary == nil {
+		j.upgraded(Upgrade{State: UpgradeFailed, Checkpoint: r.id, What: r.what, Reason: err.Error()})
+	}
 	r.done <- answer{0, failure}
 	return undone
 }

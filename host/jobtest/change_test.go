@@ -139,6 +139,16 @@ func TestLiveRescaleOfTimersAndLists(t *testing.T) {
 // timedRun runs the upgrade case's timed function over a slow feed, rescaling meanwhile.
 func timedRun(t *testing.T, parallelisms []int) string {
 	t.Helper()
+	return timedSteps(t, func(u *upgrading, i int) {
+		if i < len(parallelisms) {
+			u.mustChange(job.Change{Revision: u.version(nil, parallel(u.yaml, 1, parallelisms[i]))})
+		}
+	})
+}
+
+// timedSteps runs it with something done after each fifth of the feed.
+func timedSteps(t *testing.T, step func(u *upgrading, i int)) string {
+	t.Helper()
 	u := newUpgrading(t, "checkpoint: {interval: 10ms}", 1, "stop")
 	u.run.Crash()
 	u.yaml = strings.Replace(strings.Replace(u.yaml, "function: count", "function: timed", 1), "{key: string, n: int64}}", "{key: string, n: int64, at: timestamp}, time: {field: at}}", 1)
@@ -162,9 +172,7 @@ func timedRun(t *testing.T, parallelisms []int) string {
 	}
 	for i := range 5 {
 		push(1000)
-		if i < len(parallelisms) {
-			u.mustChange(job.Change{Revision: u.version(nil, parallel(u.yaml, 1, parallelisms[i]))})
-		}
+		step(u, i)
 	}
 	u.feed.End()
 	u.Finish(u.run)

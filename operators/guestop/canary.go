@@ -32,10 +32,17 @@ func (e *CanaryOpenError) Unwrap() error { return e.Err }
 // SideStats are counters of one of the two codes of an operator in one task, since the canary began or the task
 // started, whichever came later.
 type SideStats struct {
-	Records, Timers int64 // handled
-	Faults          int64
-	Skipped, Dead   int64 // records that the error policy took
-	Fuel            int64
+	Records int64 `json:"records"` // handled
+	Timers  int64 `json:"timers"`
+	Faults  int64 `json:"faults"`
+	Skipped int64 `json:"skipped"` // by the error policy
+	Dead    int64 `json:"dead_letters"`
+	Fuel    int64 `json:"fuel"`
+}
+
+// Add adds those of another task.
+func (s SideStats) Add(o SideStats) SideStats {
+	return SideStats{s.Records + o.Records, s.Timers + o.Timers, s.Faults + o.Faults, s.Skipped + o.Skipped, s.Dead + o.Dead, s.Fuel + o.Fuel}
 }
 
 // canary is the second side of an operator, and what was done with it.
