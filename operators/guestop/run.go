@@ -145,7 +145,7 @@ func (o *Op) call(kind uint32, b *abi.Batch, lo, hi int, marks []abi.Mark, out o
 // fault makes a fault that the host found.
 func (o *Op) fault(k FaultKind, record int, format string, args ...any) *Fault {
 	return &Fault{Kind: k, Record: record, Message: fmt.Sprintf(format, args...),
-		Module: o.cfg.Module.Digest(), Export: abi.ExportProcess}
+		Module: o.module.Digest(), Export: abi.ExportProcess}
 }
 
 // discard undoes all effects of the call that faulted and makes the instance as new.
@@ -197,7 +197,7 @@ func (o *Op) policy(kind uint32, b *abi.Batch, i int, fault *Fault) error {
 	case "dead_letter":
 		o.stats.Dead++
 		operators.AppendDeadLetter(&o.out.dead, f, &operators.DeadLetter{Operator: o.ctx.Operator, Task: o.ctx.Task,
-			Kind: string(fault.Kind), Error: fault.Error(), Module: o.cfg.Module.Digest(), Position: where,
+			Kind: string(fault.Kind), Error: fault.Error(), Module: o.module.Digest(), Position: where,
 			Attempts: 1, Timer: kind != abi.KindRecords})
 		return nil
 	}
