@@ -3,6 +3,8 @@ package checkpointtest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -232,9 +234,19 @@ func TestT7ForgedMirrorsAreSeen(t *testing.T) {
 		put(t, s, key, data)
 	}
 	unsigned := mirror.New(mirror.Options{Store: s, Job: "j", NowMS: func() int64 { return 1 }, Random: rand.NewChaCha8([32]byte{3}), Tenant: "acme", Keys: []seal.Key{k}})
-	if err := unsigned.Delete(ctx, 1); err != nil {
-		t.Fatal(err)
+	if err := unsigned.Delete(ctx, 1); !errors.Is(err, mirror.ErrKeys) {
+		t.Errorf("a change without a key to sign it: %v", err)
 	}
+	newest := ""
+	for key := range good {
+		if strings.HasPrefix(key, "catalog/") {
+			newest = max(newest, key)
+		}
+	}
+	_, rest, _ := bytes.Cut(good[newest], []byte(" signature="))
+	_, body, _ := bytes.Cut(rest, []byte("\n"))
+	bare := append([]byte(" signature=-\n"), body...)
+	put(t, s, newest, append(fmt.Appendf(nil, "millrace catalog 1 sha256=%x", sha256.Sum256(bare)), bare...))
 	if err := open().Check(ctx); err == nil || !strings.Contains(err.Error(), "not signed") {
 		t.Errorf("a catalog without signature: %v", err)
 	}

@@ -28,6 +28,8 @@ type Catalog struct {
 	Snapshots  []Snapshot `json:"snapshots"`  // by id
 	Pushes     []Push     `json:"pushes"`     // under way
 	Readers    []Reader   `json:"readers"`
+
+	signed bool // as it was read
 }
 
 // Snapshot is one snapshot in the mirror.
@@ -126,6 +128,10 @@ func decodeCatalog(data []byte, want Catalog, verifier checkpoint.Verifier) (*Ca
 	if c.Format != catalogFormat {
 		return nil, fmt.Errorf("format %d, this build reads %d", c.Format, catalogFormat)
 	}
+	c.signed = signature != "-"
+	if c.Tenant == want.Tenant && c.Generation == want.Generation && c.Job != want.Job {
+		return nil, fmt.Errorf("%w: of %q, expected %q", ErrOtherJob, c.Job, want.Job)
+	}
 	if c.Tenant != want.Tenant || c.Job != want.Job || c.Generation != want.Generation {
 		return nil, fmt.Errorf("it is generation %d of tenant %q, job %q, expected %d of %q, %q", c.Generation, c.Tenant, c.Job,
 			want.Generation, want.Tenant, want.Job)
@@ -163,6 +169,14 @@ func (c *Catalog) Find(id checkpoint.ID) (Snapshot, bool) {
 		}
 	}
 	return Snapshot{}, false
+}
+
+// newest is the id of the newest snapshot; 0: there is none.
+func (c *Catalog) newest() checkpoint.ID {
+	if len(c.Snapshots) == 0 {
+		return 0
+	}
+	return c.Snapshots[len(c.Snapshots)-1].ID
 }
 
 func (c *Catalog) pushing(id string) bool {

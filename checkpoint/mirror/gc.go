@@ -35,6 +35,45 @@ func (m *Mirror) Delete(ctx context.Context, ids ...checkpoint.ID) error {
 	return err
 }
 
+// Policy says which snapshots a Prune leaves.
+type Policy struct {
+	Checkpoints, Savepoints int   // how many of the newest stay; below 0: all
+	BeforeMS                int64 // only what is older than this, since 1970, goes; 0: whatever its age
+}
+
+// Prune takes snapshots out of the catalog by a rule, and says which; dry: it only says. The newest snapshot stays,
+// and what is being read. GC removes what only they have.
+func (m *Mirror) Prune(ctx context.Context, p Policy, dry bool) (gone []checkpoint.ID, err error) {
+	_, err = m.log.change(ctx, func(c *Catalog) error {
+		gone = m.pruned(c, p)
+		if dry || len(gone) == 0 {
+			return errUnchanged
+		}
+		c.Snapshots = slices.DeleteFunc(c.Snapshots, func(s Snapshot) bool { return slices.Contains(gone, s.ID) })
+		return nil
+	})
+	return gone, err
+}
+
+func (m *Mirror) pruned(c *Catalog, p Policy) (gone []checkpoint.ID) {
+	left := map[checkpoint.Kind]int{checkpoint.KindCheckpoint: p.Checkpoints, checkpoint.KindSavepoint: p.Savepoints}
+	for _, s := range slices.Backward(c.Snapshots) {
+		if left[s.Kind] < 0 || p.BeforeMS != 0 && s.CreatedMS >= p.BeforeMS || s.ID == c.newest() || m.reading(c, s.ID) {
+			if left[s.Kind] > 0 {
+				left[s.Kind]--
+			}
+			continue
+		}
+		if left[s.Kind] > 0 {
+			left[s.Kind]--
+			continue
+		}
+		gone = append(gone, s.ID)
+	}
+	slices.Reverse(gone)
+	return gone
+}
+
 // Retain takes all but the newest n checkpoints (n >= 1) out of the catalog, and says which. Savepoints and
 // what is being read stay and do not count.
 func (m *Mirror) Retain(ctx context.Context, n int) (gone []checkpoint.ID, err error) {
@@ -147,16 +186,24 @@ func (m *Mirror) evict(ctx context.Context, out *Collected) error {
 	return err
 }
 
-// Check reads the whole mirror: the catalog and its chain, every index and manifest, and every byte of every
-// object, as a Pull would. It joins what is wrong, up to 16 things.
-func (m *Mirror) Check(ctx context.Context) error {
+// Check reads snapshots of the mirror, all if none is named: the catalog and its chain, indexes and manifests, and
+// every byte of every object, as a Pull would. It joins what is wrong, up to 16 things.
+func (m *Mirror) Check(ctx context.Context, ids ...checkpoint.ID) error {
 	c, err := m.Catalog(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
+	for _, id := range ids {
+		if _, ok := c.Find(id); !ok {
+			errs = append(errs, c.none(id))
+		}
+	}
 	seen := map[string]bool{}
 	for _, s := range c.Snapshots {
+		if len(ids) > 0 && !slices.Contains(ids, s.ID) {
+			continue
+		}
 		m.mu.Lock()
 		delete(m.indexes, s.Key) // what is there now counts
 		m.mu.Unlock()

@@ -66,6 +66,11 @@ func (m *Mirror) index(ctx context.Context, s Snapshot) (*index, *checkpoint.Man
 	if man.ID != s.ID || man.Job != m.o.Job {
 		return damage(fmt.Errorf("it holds snapshot %d of %q, expected %d of %q", man.ID, man.Job, s.ID, m.o.Job))
 	}
+	if m.o.Manifests != nil {
+		if err := checkpoint.VerifySignature(x.Manifest, m.o.Manifests); err != nil {
+			return damage(err)
+		}
+	}
 	if man.Parent != s.Parent || man.ParentSHA != s.ParentSHA || man.Kind != s.Kind {
 		return damage(errors.New("its manifest and the catalog name another parent or kind"))
 	}

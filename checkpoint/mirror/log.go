@@ -159,6 +159,9 @@ func (l *catalogs) get(ctx context.Context, g uint64) (*Catalog, []byte, error) 
 	if err == nil {
 		err = c.chain()
 	}
+	if errors.Is(err, ErrOtherJob) {
+		return nil, nil, fmt.Errorf("%s: %w", generationKey(g), err)
+	}
 	if err != nil {
 		return nil, nil, &DamageError{Key: generationKey(g), Problem: err}
 	}
@@ -203,6 +206,9 @@ func (l *catalogs) change(ctx context.Context, f func(*Catalog) error) (*Catalog
 			return nil, err
 		}
 		c := old.clone()
+		if old.signed && l.signer == nil {
+			return nil, fmt.Errorf("%s is signed, and there is no key to sign the next one with: %w", generationKey(old.Generation), ErrKeys)
+		}
 		if err := f(c); errors.Is(err, errUnchanged) {
 			return old, nil
 		} else if err != nil {
@@ -218,7 +224,7 @@ func (l *catalogs) change(ctx context.Context, f func(*Catalog) error) (*Catalog
 		}
 		if old.Generation%epochGenerations == 0 {
 			key := epochKey(old.Generation/epochGenerations + 1)
-			if err := l.store.Put(ctx, key, strings.NewReader("\n"), 1, true); err != nil && !errors.Is(err, objectstore.ErrExists) {
+			if err := l.begin(ctx, key); err != nil {
 				return nil, err
 			}
 		}
@@ -238,6 +244,20 @@ func (l *catalogs) change(ctx context.Context, f func(*Catalog) error) (*Catalog
 		}
 		return nil, err
 	}
+}
+
+// begin puts the marker of an epoch, and looks whether the store keeps it from being put twice.
+func (l *catalogs) begin(ctx context.Context, key string) error {
+	for range 2 {
+		err := l.store.Put(ctx, key, strings.NewReader("\n"), 1, true)
+		if errors.Is(err, objectstore.ErrExists) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", key, ErrConditional)
 }
 
 // trim removes generations of epochs before the last but one.

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/objectstore"
@@ -45,6 +46,8 @@ type Options struct {
 	// Signer and Verifier are of the catalog. Manifests are signed by the snapshot store.
 	Signer   checkpoint.Signer
 	Verifier checkpoint.Verifier
+	// Manifests, if set, has to find every manifest signed, here and before it is pushed.
+	Manifests checkpoint.Verifier
 	// Spool is a folder for files larger than 4 MiB while they are encoded; empty: the system's.
 	Spool string
 	// Crash is a hook at the crash points K10, K11, K12, K20, K24; nil: none.
@@ -61,6 +64,8 @@ const leaseMS = 10 * 60 * 1000
 type Mirror struct {
 	o   Options
 	log *catalogs
+	// moved counts bytes that were encoded or taken from a body by the store, so that work is told from waiting.
+	moved atomic.Int64
 
 	mu      sync.Mutex
 	indexes map[string]*index // by key; of snapshots in the catalog
@@ -78,6 +83,10 @@ var (
 	ErrInUse = errors.New("the snapshot is being read")
 	// ErrRolledBack: what was there is not there any more.
 	ErrRolledBack = errors.New("the mirror was rolled back")
+	// ErrKeys: it was stored with other keys than are given.
+	ErrKeys = errors.New("the keys given are not those that it was stored with")
+	// ErrConditional: of two who write at once both would believe that they had.
+	ErrConditional = errors.New("the object store ignores If-None-Match, so that writers could not see each other")
 	// ErrOtherJob: the mirror is of another job.
 	ErrOtherJob = errors.New("the mirror is of another job")
 )
@@ -121,8 +130,8 @@ func (m *Mirror) Latest(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	if len(c.Snapshots) == 0 {
-		return Snapshot{}, ErrNoSnapshot
+	if s, ok := c.Find(c.newest()); ok {
+		return s, nil
 	}
-	return c.Snapshots[len(c.Snapshots)-1], nil
+	return Snapshot{}, ErrNoSnapshot
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
@@ -44,6 +45,11 @@ func (m *Mirror) Push(ctx context.Context, local *snapstore.Store, id checkpoint
 	}
 	if man.Job != m.o.Job {
 		return Pushed{}, fmt.Errorf("push snapshot %d: %w: it is of %q, the mirror of %q", id, ErrOtherJob, man.Job, m.o.Job)
+	}
+	if m.o.Manifests != nil {
+		if err := checkpoint.VerifySignature(file, m.o.Manifests); err != nil {
+			return Pushed{}, fmt.Errorf("push snapshot %d: %w; a mirror with signatures takes no other: make a new snapshot", id, err)
+		}
 	}
 	for tries := 1; ; tries++ {
 		p := &push{m: m, local: local, lease: lease, file: file, man: man}
@@ -234,7 +240,20 @@ func (p *push) upload(ctx context.Context, digest, task string) (stored, error) 
 	defer e.close()
 	at := stored{Key: objectKey(digest, p.id), Size: e.size, SHA256: e.sha256, Task: task, Sequence: p.man.ID}
 	// The key is this push's own: whatever an earlier attempt left under it is the same.
-	return at, p.m.o.Store.Put(ctx, at.Key, e, e.size, false)
+	return at, p.m.o.Store.Put(ctx, at.Key, moving{e, &p.m.moved}, e.size, false)
+}
+
+// moving counts what is read.
+type moving struct {
+	io.ReaderAt
+	n *atomic.Int64
+}
+
+// ReadAt implements io.ReaderAt.
+func (m moving) ReadAt(p []byte, off int64) (int, error) {
+	n, err := m.ReaderAt.ReadAt(p, off)
+	m.n.Add(int64(n))
+	return n, err
 }
 
 func (p *push) storeIndex(ctx context.Context) (Snapshot, error) {

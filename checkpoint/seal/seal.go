@@ -37,6 +37,9 @@ type Context struct {
 	Name     string `json:"name"`     // digest of an object, or "manifest", "archive"
 }
 
+// Magic is how every sealed file begins.
+const Magic = "MRSEAL1\n"
+
 // A sealed file:
 //
 //	"MRSEAL1\n"  8 bytes
@@ -49,7 +52,6 @@ type Context struct {
 // chunk and whether it is the last, so that chunks cannot be moved, dropped or added. All before the chunks is
 // associated data of each of them.
 const (
-	magic     = "MRSEAL1\n"
 	saltBytes = 32
 	tagBytes  = 16
 	chunk     = 64 << 10
@@ -63,7 +65,7 @@ type header struct {
 // Overhead is how many bytes a sealed file of n bytes has more than those and its header.
 func Overhead(n int64) int64 {
 	chunks := max(1, (n+chunk-1)/chunk)
-	return int64(len(magic)) + 2 + saltBytes + chunks*tagBytes
+	return int64(len(Magic)) + 2 + saltBytes + chunks*tagBytes
 }
 
 func aead(k Key, salt []byte) (cipher.AEAD, error) {
@@ -96,8 +98,8 @@ func Seal(to io.Writer, from io.Reader, k Key, c Context, random io.Reader) erro
 	if len(text) > 1<<16-1 {
 		return fmt.Errorf("seal: a header of %d bytes, expected less than 64 KiB", len(text))
 	}
-	prefix := append([]byte(magic), 0, 0)
-	binary.BigEndian.PutUint16(prefix[len(magic):], uint16(len(text)))
+	prefix := append([]byte(Magic), 0, 0)
+	binary.BigEndian.PutUint16(prefix[len(Magic):], uint16(len(text)))
 	prefix = append(prefix, text...)
 	salt := make([]byte, saltBytes)
 	if _, err := io.ReadFull(random, salt); err != nil {
@@ -151,11 +153,11 @@ func Peek(from io.Reader) (keyID string, c Context, err error) {
 }
 
 func readPrefix(from io.Reader) (header, []byte, error) {
-	prefix := make([]byte, len(magic)+2)
-	if _, err := io.ReadFull(from, prefix); err != nil || string(prefix[:len(magic)]) != magic {
-		return header{}, nil, fmt.Errorf("%w: it does not begin with %q", ErrNotSealed, magic)
+	prefix := make([]byte, len(Magic)+2)
+	if _, err := io.ReadFull(from, prefix); err != nil || string(prefix[:len(Magic)]) != Magic {
+		return header{}, nil, fmt.Errorf("%w: it does not begin with %q", ErrNotSealed, Magic)
 	}
-	n := int(binary.BigEndian.Uint16(prefix[len(magic):]))
+	n := int(binary.BigEndian.Uint16(prefix[len(Magic):]))
 	rest := make([]byte, n+saltBytes)
 	if _, err := io.ReadFull(from, rest); err != nil {
 		return header{}, nil, fmt.Errorf("%w: it ends in its header", ErrTampered)
@@ -182,7 +184,11 @@ func Open(to io.Writer, from io.Reader, keys []Key, want Context) error {
 	}
 	i := slices.IndexFunc(keys, func(k Key) bool { return k.ID == h.Key })
 	if i < 0 {
-		return fmt.Errorf("%w: %q", ErrNoKey, h.Key)
+		var have []string
+		for _, k := range keys {
+			have = append(have, k.ID)
+		}
+		return fmt.Errorf("%w: %q; at hand are %q", ErrNoKey, h.Key, have)
 	}
 	gcm, err := aead(keys[i], prefix[len(prefix)-saltBytes:])
 	if err != nil {

@@ -47,7 +47,7 @@ func TestSealedFilesOpen(t *testing.T) {
 			t.Errorf("%s %+v %v", id, c, err)
 		}
 		_, prefix, _ := readPrefix(bytes.NewReader(file))
-		if got := Overhead(int64(n)) + int64(len(prefix)-len(magic)-2-saltBytes); got != int64(len(file)-n) {
+		if got := Overhead(int64(n)) + int64(len(prefix)-len(Magic)-2-saltBytes); got != int64(len(file)-n) {
 			t.Errorf("%d bytes: overhead %d, said %d", n, len(file)-n, got)
 		}
 	}
