@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/host/replay"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
@@ -22,25 +24,25 @@ func example(rng *rand.Rand) *Report {
 		Findings: []Finding{{Operator: "totals", Text: "its fuel has no bound: a loop at 0x17"}}}
 	totals := &Operator{ID: "totals", Function: "per_country", Records: 99_000, Timers: 1000, OldFuel: 1_000_000, NewFuel: 1_070_000}
 	idle := &Operator{ID: "idle", Function: "none", Records: 10}
-	var diffs [][]Sample
+	var diffs []*replay.Difference
 	for i := range 9 {
-		at := Sample{Position: fmt.Sprintf("payments.ndjson:%d", i+1), Offset: uint64(i), Key: "J|P`"}
-		out, st, fuel := at, at, at
-		out.Kind, out.Of, out.Before, out.After = KindOutput, "alerts", `{"cents":17}`, ""
-		st.Kind, st.Of, st.Before, st.After = KindState, "total", "17", strings.Repeat("9", 300+i)
-		fuel.Kind, fuel.Before, fuel.After = KindFuel, "100", "110"
-		switch {
-		case i < 2:
-			diffs = append(diffs, []Sample{out, st, fuel})
-		case i < 5:
-			diffs = append(diffs, []Sample{st})
-		default:
-			diffs = append(diffs, []Sample{fuel})
+		at := int64(1728000022284 + i)
+		d := &replay.Difference{Operator: "totals", Position: fmt.Sprintf("payments.ndjson:%d", i+1), Pos: abi.Position{Offset: uint64(i)}, Time: &at, KeyRow: "J|P`",
+			OldFuel: 100, NewFuel: 110, Kinds: replay.KindFuel}
+		if i < 5 {
+			d.Kinds = replay.KindState
+			d.Details = append(d.Details, replay.Detail{Kind: replay.KindState, Of: "total", Before: "17", After: strings.Repeat("9", 300+i)})
+			d.Follow = i > 0
 		}
+		if i < 2 {
+			d.Kinds |= replay.KindOutput | replay.KindFuel
+			d.Details = append(d.Details, replay.Detail{Kind: replay.KindOutput, Of: "alerts", Before: `{"cents":17}`})
+		}
+		diffs = append(diffs, d)
 	}
 	rng.Shuffle(len(diffs), func(i, j int) { diffs[i], diffs[j] = diffs[j], diffs[i] })
 	for _, d := range diffs {
-		totals.Add(d...)
+		totals.add(d)
 	}
 	r.Operators = []*Operator{totals, idle}
 	return r
@@ -114,7 +116,7 @@ func TestWhatNoPolicyAllows(t *testing.T) {
 
 func TestPoliciesThatMeanNothing(t *testing.T) {
 	_, err := ReadPolicy("p.yaml", []byte("max_diff: many\nmax_fuel: 10\nallow: [stat]\noperators: {x: {max_diff: 101%}}"))
-	for _, says := range []string{"p.yaml", `max-diff "many"`, `max-fuel "10"`, `allow "stat": expected output, state, fault or fuel`, `operator x: max-diff "101%"`} {
+	for _, says := range []string{"p.yaml", `max-diff "many"`, `max-fuel "10"`, `allow "stat": expected fault, output, state, timer or fuel`, `operator x: max-diff "101%"`} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q is missing in %v", says, err)
 		}

@@ -22,12 +22,12 @@ func (r *Report) Markdown(w io.Writer) {
 	fmt.Fprintf(w, "%s, snapshot %d and the %s records behind it of %s, %s%s.\n\n", code(r.Slice.Job), r.Slice.Snapshot, thousands(r.Slice.Records),
 		escaped(strings.Join(r.Slice.Sources, ", ")), r.Slice.span(), end(r.Slice.Over))
 	if len(r.Operators) > 0 {
-		fmt.Fprintln(w, "| operator | compared | output | state | faults | fuel |")
-		fmt.Fprintln(w, "|---|---:|---:|---:|---:|---:|")
+		fmt.Fprintln(w, "| operator | compared | output | state | timers | faults | fuel |")
+		fmt.Fprintln(w, "|---|---:|---:|---:|---:|---:|---:|")
 	}
 	for _, o := range r.Operators {
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s |\n", strings.ReplaceAll(code(o.ID), "|", "\\|"), thousands(o.Records+o.Timers), cell(o.Differ[KindOutput]), cell(o.Differ[KindState]),
-			cell(o.Differ[KindFault]), percent(o.Ratio()))
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", strings.ReplaceAll(code(o.ID), "|", "\\|"), thousands(o.Records+o.Timers), cell(o.Differ["output"]), cell(o.Differ["state"]),
+			cell(o.Differ["timer"]), cell(o.Differ["fault"]), percent(o.Ratio()))
 	}
 	if len(r.Operators) > 0 {
 		fmt.Fprintln(w)
@@ -40,6 +40,9 @@ func (r *Report) Markdown(w io.Writer) {
 	}
 	if len(r.Change) == 0 {
 		fmt.Fprintln(w, "- no change: the modules and the pipeline are those of the snapshot")
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "- %s\n", escaped(n))
 	}
 	for _, o := range r.Operators {
 		o.markdown(w)
@@ -66,6 +69,7 @@ func (o *Operator) markdown(w io.Writer) {
 		if s.Of != "" {
 			fmt.Fprintf(w, ", in %s", code(clipped(s.Of, 80)))
 		}
+		fmt.Fprint(w, follows(s.Follow))
 		fence := fenceFor(s.Before + s.After)
 		fmt.Fprintf(w, "\n\n%sdiff\n- %s\n+ %s\n%s\n", fence, clipped(or(s.Before, "nothing"), 400), clipped(or(s.After, "nothing"), 400), fence)
 	}

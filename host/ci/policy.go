@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/host/replay"
 )
 
 // Policy says what may differ. The zero Policy allows nothing but fuel.
@@ -28,7 +29,7 @@ type Limits struct {
 	MaxDiff string `yaml:"max_diff"`
 	// MaxFuel is how much more fuel the new module may take ("+10%"). Default: any.
 	MaxFuel string `yaml:"max_fuel"`
-	// Allow names kinds of differences that are not counted: output, state, fault. Fuel: MaxFuel does not count.
+	// Allow names kinds of differences that are not counted: fault, output, state, timer. Fuel: MaxFuel does not count.
 	Allow []string `yaml:"allow"`
 }
 
@@ -73,8 +74,8 @@ func (l *Limits) check(where string) error {
 		problems = append(problems, fmt.Errorf("%smax-fuel %w", where, err))
 	}
 	for _, a := range l.Allow {
-		if bits[Kind(a)] == 0 {
-			problems = append(problems, fmt.Errorf("%sallow %q: expected output, state, fault or fuel", where, a))
+		if kindNamed(a) == 0 {
+			problems = append(problems, fmt.Errorf("%sallow %q: expected fault, output, state, timer or fuel", where, a))
 		}
 	}
 	return errors.Join(problems...)
@@ -149,9 +150,9 @@ func (r *Report) Judge(p *Policy) {
 	for _, o := range r.Operators {
 		o.settle()
 		l := p.limits(o.ID)
-		allowed := bits[KindFuel]
+		allowed := replay.KindFuel
 		for _, a := range l.Allow {
-			allowed |= bits[Kind(a)]
+			allowed |= kindNamed(a)
 		}
 		number, share, _ := parseDiff(l.MaxDiff) // checked
 		if share > 0 {
@@ -160,8 +161,11 @@ func (r *Report) Judge(p *Policy) {
 		if n := o.differing(allowed); n > number {
 			beyond("%s: %s differ%s, %s may", o.ID, count(n, "record or timer", "records or timers"), singular(n), thousands(number))
 		}
+		if o.Stopped != "" || o.NotCompared > 0 {
+			beyond("%s: the new version could not go on, %s not compared: %s", o.ID, count(o.NotCompared, "record was", "records were"), o.Stopped)
+		}
 		more, _ := parseFuel(l.MaxFuel)
-		if more >= 0 && !slices.Contains(l.Allow, string(KindFuel)) && o.Ratio() > 1+more {
+		if more >= 0 && !slices.Contains(l.Allow, "fuel") && o.Ratio() > 1+more {
 			beyond("%s: fuel %s, at most %s is allowed", o.ID, percent(o.Ratio()), l.MaxFuel)
 		}
 	}

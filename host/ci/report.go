@@ -5,20 +5,12 @@ package ci
 import (
 	"cmp"
 	"slices"
+	"strings"
 
+	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/host/job"
-)
-
-// Kind is what differs at a record or timer.
-type Kind string
-
-// The kinds of differences.
-const (
-	KindOutput Kind = "output" // what it emitted
-	KindState  Kind = "state"  // what it left in states and timers
-	KindFault  Kind = "fault"  // whether and how it failed
-	KindFuel   Kind = "fuel"   // how much work it was
+	"github.com/millrace-io/millrace/host/replay"
 )
 
 // Report is what a comparison found. It is serialisable.
@@ -27,7 +19,8 @@ type Report struct {
 	// Change is what the new version is to the old one, as millrace diff says it.
 	Change    []job.Difference `json:"change"`
 	Findings  []Finding        `json:"findings,omitempty"` // of checks of the new modules alone
-	Operators []*Operator      `json:"operators"`          // in the order of the pipeline
+	Operators []*Operator      `json:"operators"`          // compared, in the order of the pipeline
+	Notes     []string         `json:"notes,omitempty"`    // what of the slice may not repeat, and why
 	Within    bool             `json:"within"`             // the policy
 	Beyond    []string         `json:"beyond,omitempty"`   // what of the policy is not met
 }
@@ -50,42 +43,42 @@ type Finding struct {
 	Grave    bool   `json:"grave,omitempty"` // no policy allows it
 }
 
-// Operator is a guest operator whose two modules were compared.
+// Operator is an operator whose two versions were compared.
 type Operator struct {
 	ID       string `json:"operator"`
-	Function string `json:"function"`
+	Function string `json:"function,omitempty"`
 	Old      string `json:"old"` // SHA-256 of the modules
 	New      string `json:"new"`
-	Records  int64  `json:"records"`          // it got
+	Records  int64  `json:"records"`          // compared
 	Timers   int64  `json:"timers,omitempty"` // that fired
-	// Differ counts records and timers by kind; one may count in several.
-	Differ  map[Kind]int64 `json:"differ,omitempty"`
-	OldFuel int64          `json:"old_fuel"`
-	NewFuel int64          `json:"new_fuel"`
-	Samples []Sample       `json:"samples,omitempty"` // the first ones of each kind, in the order of their positions
-	masks   map[mask]int64
-	heaps   map[Kind][]Sample
+	// Differ counts records and timers by what differs; one may count in several.
+	Differ  map[string]int64 `json:"differ,omitempty"`
+	Follow  int64            `json:"follow,omitempty"` // that may follow from an earlier one of their key
+	OldFuel int64            `json:"old_fuel"`
+	NewFuel int64            `json:"new_fuel"`
+	// Stopped is why the new version could not go on, after which NotCompared records came.
+	Stopped     string   `json:"stopped,omitempty"`
+	NotCompared int64    `json:"not_compared,omitempty"`
+	Samples     []Sample `json:"samples,omitempty"` // the first ones of each kind, in the order of the input
+	masks       map[replay.Kind]int64
+	first       map[replay.Kind][]Sample
 }
 
 // Sample is one difference.
 type Sample struct {
-	Kind     Kind   `json:"kind"`
+	Kind     string `json:"kind"`
 	Position string `json:"position"` // for people
 	Key      string `json:"key,omitempty"`
 	Of       string `json:"of,omitempty"` // name of the output, state or timer
 	Before   string `json:"before"`       // empty: nothing
 	After    string `json:"after"`
-	Split    uint32 `json:"-"`
-	Offset   uint64 `json:"-"`
-	Seq      int    `json:"-"` // among those of one record
+	Follow   bool   `json:"follow,omitempty"` // it may follow from an earlier one of its key
+	pos      abi.Position
+	at       int64 // time
+	seq      int   // among those of one record
 }
 
-// mask is a set of kinds.
-type mask uint8
-
-var bits = map[Kind]mask{KindOutput: 1, KindState: 2, KindFault: 4, KindFuel: 8}
-
-// Ratio is how much more fuel the new module takes: 1.1 is a tenth more. 1: neither took any.
+// Ratio is how much more fuel the new module takes: 1.1 is a tenth more. 1: the old one took none.
 func (o *Operator) Ratio() float64 {
 	if o.OldFuel == 0 {
 		return 1
@@ -96,53 +89,100 @@ func (o *Operator) Ratio() float64 {
 // mostSamples is how many of each kind an operator has.
 const mostSamples = 5
 
-// Add counts a record or timer that differs, with what differs at it.
-func (o *Operator) Add(samples ...Sample) {
+// add counts a difference.
+func (o *Operator) add(d *replay.Difference) {
 	if o.masks == nil {
-		o.masks, o.heaps, o.Differ = map[mask]int64{}, map[Kind][]Sample{}, map[Kind]int64{}
+		o.masks, o.first, o.Differ = map[replay.Kind]int64{}, map[replay.Kind][]Sample{}, map[string]int64{}
 	}
-	m := mask(0)
-	for _, s := range samples {
-		if m&bits[s.Kind] == 0 {
-			o.Differ[s.Kind]++
+	n := int64(max(1, d.Records))
+	o.masks[d.Kinds] += n
+	if d.Follow {
+		o.Follow += n
+	}
+	for _, k := range replay.Kinds {
+		if d.Kinds&k.Kind != 0 {
+			o.Differ[k.Name] += n
+			o.sample(d, k.Kind)
 		}
-		m |= bits[s.Kind]
-		o.keep(s)
 	}
-	o.masks[m]++
+}
+
+// sample keeps what a difference says of a kind, if it is one of the first.
+func (o *Operator) sample(d *replay.Difference, k replay.Kind) {
+	s := Sample{Kind: k.String(), Position: d.Position, Key: d.KeyRow, Follow: d.Follow, pos: d.Pos}
+	if d.Time != nil {
+		s.at = *d.Time
+	}
+	if d.Timer && d.Time != nil {
+		s.Position = strings.TrimSpace("timer "+d.Name) + " of " + timeText(s.at)
+	}
+	if all := o.first[k]; len(all) == mostSamples && order(s, all[mostSamples-1]) > 0 {
+		return
+	}
+	told := false
+	for i, x := range d.Details {
+		if x.Kind == k {
+			s.Of, s.Before, s.After, s.seq, told = x.Of, x.Before, x.After, i, true
+			o.keep(k, s)
+		}
+	}
+	if !told && k == replay.KindFuel {
+		s.Before, s.After = thousands(d.OldFuel), thousands(d.NewFuel)
+		o.keep(k, s)
+	}
 }
 
 // keep holds on to a sample if it is one of the first of its kind, whenever it comes.
-func (o *Operator) keep(s Sample) {
-	all := o.heaps[s.Kind]
+func (o *Operator) keep(k replay.Kind, s Sample) {
+	all := o.first[k]
 	i, _ := slices.BinarySearchFunc(all, s, order)
-	if i == mostSamples {
-		return
+	if i < mostSamples {
+		all = slices.Insert(all, i, s)
+		o.first[k] = all[:min(len(all), mostSamples)]
 	}
-	all = slices.Insert(all, i, s)
-	o.heaps[s.Kind] = all[:min(len(all), mostSamples)]
 }
 
-// order is that of the input, then of keys and names.
+// order is that of the input, what has no place in it behind it; then of times, keys and names.
 func order(a, b Sample) int {
-	return cmp.Or(cmp.Compare(a.Split, b.Split), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Seq, b.Seq),
-		cmp.Compare(a.Of, b.Of), cmp.Compare(a.Before, b.Before), cmp.Compare(a.After, b.After))
+	return cmp.Or(cmp.Compare(a.pos.Split, b.pos.Split), cmp.Compare(a.pos.Offset, b.pos.Offset), cmp.Compare(a.at, b.at),
+		cmp.Compare(a.Key, b.Key), cmp.Compare(a.seq, b.seq), cmp.Compare(a.Of, b.Of))
+}
+
+// name gives the samples whose places have no name yet one.
+func (o *Operator) name(describe func(abi.Position) string) {
+	for _, all := range o.first {
+		for i := range all {
+			if s := &all[i]; s.Position == "" {
+				s.Position = describe(s.pos)
+			}
+		}
+	}
 }
 
 // settle puts the samples in order.
 func (o *Operator) settle() {
 	o.Samples = nil
-	for _, k := range []Kind{KindFault, KindOutput, KindState, KindFuel} {
-		o.Samples = append(o.Samples, o.heaps[k]...)
+	for _, k := range replay.Kinds {
+		o.Samples = append(o.Samples, o.first[k.Kind]...)
 	}
 }
 
-// differing counts the records and timers at which something differs that is not in allowed.
-func (o *Operator) differing(allowed mask) (n int64) {
+// differing counts the records and timers at which something differs that is not allowed.
+func (o *Operator) differing(allowed replay.Kind) (n int64) {
 	for m, count := range o.masks {
 		if m&^allowed != 0 {
 			n += count
 		}
 	}
 	return n
+}
+
+// kindNamed is the kind of a name, 0: there is none.
+func kindNamed(name string) replay.Kind {
+	for _, k := range replay.Kinds {
+		if k.Name == name {
+			return k.Kind
+		}
+	}
+	return 0
 }

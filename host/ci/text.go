@@ -19,9 +19,13 @@ func (r *Report) Text(w io.Writer) {
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "check      %s: %s\n", f.Operator, f.Text)
 	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "note       %s\n", n)
+	}
 	for _, o := range r.Operators {
 		o.text(w)
 	}
+	fmt.Fprintln(w)
 	if r.Within {
 		fmt.Fprintln(w, "within the policy")
 		return
@@ -40,14 +44,27 @@ func end(over bool) string {
 
 func (o *Operator) text(w io.Writer) {
 	fmt.Fprintf(w, "\n%s (%s), %s%s\n", o.ID, o.Function, count(o.Records, "record", "records"), timers(o.Timers))
-	for _, k := range []Kind{KindOutput, KindState, KindFault} {
-		fmt.Fprintf(w, "  %-7s  %s\n", k, differs(o.Differ[k], o.Records+o.Timers))
+	for _, k := range []string{"output", "state", "timer", "fault"} {
+		fmt.Fprintf(w, "  %-6s  %s\n", k, differs(o.Differ[k], o.Records+o.Timers))
 	}
-	fmt.Fprintf(w, "  %-7s  %s: %s, was %s; differs at %s\n", KindFuel, percent(o.Ratio()), thousands(o.NewFuel), thousands(o.OldFuel), thousands(o.Differ[KindFuel]))
+	if o.Follow > 0 {
+		fmt.Fprintf(w, "          %s may follow from an earlier one of the same key\n", thousands(o.Follow))
+	}
+	if o.Stopped != "" {
+		fmt.Fprintf(w, "  stopped %s\n", clipped(o.Stopped, 400))
+	}
+	fmt.Fprintf(w, "  fuel    %s: %s, was %s; differs at %s\n", percent(o.Ratio()), thousands(o.NewFuel), thousands(o.OldFuel), thousands(o.Differ["fuel"]))
 	for _, s := range o.Samples {
-		fmt.Fprintf(w, "  %s at %s%s%s\n", s.Kind, s.Position, named(" key ", s.Key), named(" in ", s.Of))
+		fmt.Fprintf(w, "  %s at %s%s%s%s\n", s.Kind, s.Position, named(", key ", s.Key), named(", in ", s.Of), follows(s.Follow))
 		fmt.Fprintf(w, "    - %s\n    + %s\n", clipped(or(s.Before, "nothing"), 200), clipped(or(s.After, "nothing"), 200))
 	}
+}
+
+func follows(follow bool) string {
+	if follow {
+		return " (may follow from an earlier one)"
+	}
+	return ""
 }
 
 func timers(n int64) string {

@@ -54,8 +54,16 @@ func (s *Slice) span() string {
 	if s.FromMS == abi.NoTime {
 		return "without event time"
 	}
-	const form = "2006-01-02T15:04:05.000Z"
-	return time.UnixMilli(s.FromMS).UTC().Format(form) + " to " + time.UnixMilli(s.ToMS).UTC().Format(form)
+	return timeText(s.FromMS) + " to " + timeText(s.ToMS)
+}
+
+// timeText writes ms since 1970 for people.
+func timeText(ms int64) string {
+	t := time.UnixMilli(ms).UTC()
+	if y := t.Year(); y < 0 || y > 9999 {
+		return fmt.Sprintf("%d ms", ms)
+	}
+	return t.Format("2006-01-02T15:04:05.000Z")
 }
 
 // or is s, or what stands for nothing.
