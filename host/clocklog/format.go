@@ -15,7 +15,7 @@ import (
 var ErrDamaged = errors.New("the log of the clock is damaged")
 
 // A log is: magic, segments, CRC-32C of all before it (4 bytes, little endian). A segment is from, to, sections; a
-// section is the operator's id, watermark and processing time at its start, records, a flag (1: it was cut) and its
+// section is the operator's id, watermark and processing time at its start, how far the watermark is at its end, records, a flag (1: it was cut) and its
 // events. Numbers are varints, signed ones zigzag, texts and events behind their length. An event is a byte (kind, and
 // 16 if the watermark differs from that of the event before), then the differences to the event before: records,
 // watermark, ms; with ClockIdle the split in place of ms; nothing with ClockBeyond.
@@ -135,6 +135,7 @@ func (p *Parts) Encode() []byte {
 			s := &g.sections[i]
 			b = append(binary.AppendUvarint(b, uint64(len(s.operator))), s.operator...)
 			b = binary.AppendVarint(binary.AppendVarint(b, s.start.Watermark), s.start.MS)
+			b = binary.AppendVarint(b, s.end-s.start.Watermark)
 			b = binary.AppendUvarint(b, uint64(s.records))
 			flag := byte(0)
 			if s.cut {
@@ -162,6 +163,7 @@ func decode(b []byte) ([]*segment, error) {
 		for k := r.uint(); k > 0 && !r.bad; k-- {
 			s := section{operator: string(r.bytes())}
 			s.start.Watermark, s.start.MS = r.int(), r.int()
+			s.end = s.start.Watermark + r.int()
 			s.records, s.cut = int64(r.uint()), r.byte() != 0
 			s.data = r.bytes()
 			if err := s.check(); err != nil && !r.bad {

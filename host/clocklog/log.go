@@ -111,7 +111,7 @@ func (l *Log) Cut(id checkpoint.ID) *Parts {
 	g := &segment{from: l.from, to: id}
 	for _, s := range l.sections {
 		at := s.place()
-		g.sections = append(g.sections, section{operator: s.operator, start: s.base, records: at.N - s.base.N, cut: s.cut, data: s.data})
+		g.sections = append(g.sections, section{operator: s.operator, start: s.base, end: at.Watermark, records: at.N - s.base.N, cut: s.cut, data: s.data})
 		s.begin()
 	}
 	l.from, l.pending = id, append(l.pending, g)
@@ -149,6 +149,7 @@ type segment struct {
 type section struct {
 	operator string
 	start    Place // N is 0 once it is decoded
+	end      int64 // watermark
 	records  int64 // that came in, or were decoded
 	cut      bool  // the log was full: data ends early
 	data     []byte

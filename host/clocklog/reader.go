@@ -57,7 +57,7 @@ func (r *Reader) Script(operator string) (*Script, error) {
 		}
 		if i == 0 {
 			s.start = x.start
-			s.start.N = 0
+			s.start.N, s.least = 0, x.start.Watermark
 		}
 		s.parts = append(s.parts, x)
 		if x.cut {
@@ -90,6 +90,7 @@ type Script struct {
 	rest  input
 	last  operators.ClockEvent
 	base  int64 // records of the parts before
+	least int64 // watermark at their end: a restart has forgotten it, and has it back only with the next mark
 	next  operators.ClockEvent
 	ok    bool
 	total int64 // records of the parts done; of all once there is no event left
@@ -112,6 +113,7 @@ func (s *Script) read() {
 		if len(s.rest.b) > 0 {
 			s.next, s.ok = s.rest.event(&s.last), true
 			s.next.N += s.base
+			s.next.Watermark = max(s.next.Watermark, s.least)
 			return
 		}
 		if p.cut {
@@ -119,6 +121,7 @@ func (s *Script) read() {
 		} else {
 			s.total += p.records
 		}
+		s.least = max(s.least, p.end)
 	}
 }
 

@@ -44,6 +44,9 @@ type attempt struct {
 // build makes all tasks and the exchanges between them.
 func (a *attempt) build() error {
 	p := a.job.plan
+	if err := a.repeatable(); err != nil {
+		return err
+	}
 	a.groups = map[string]*operators.SourceGroup{}
 	for _, n := range p.nodes {
 		if n.Kind == operators.NodeSource {
@@ -104,9 +107,12 @@ func (a *attempt) exchanges(inboxes map[string][]*task.Inbox) map[edgeTask]*task
 // task makes task i of a vertex.
 func (a *attempt) task(v *Vertex, i int, inboxes []*task.Inbox, writers map[edgeTask]*task.Writer) (*task.Task, error) {
 	cfg := task.Config{ID: task.ID{Vertex: v.ID, Index: i}, Parallelism: v.Parallelism, Batch: a.job.opts.Graph.BatchMax,
-		Linger: a.job.opts.Graph.Linger, Clock: a.job.opts.Clock, Report: a.report}
+		Linger: a.job.opts.Graph.Linger, Clock: a.job.opts.Clock, Report: a.report, Keep: a.job.store.Put}
 	if a.from != nil {
 		cfg.Restored = a.from.ID
+	}
+	if clocks := a.job.opts.Clocks; clocks != nil {
+		cfg.Repeat = clocks(cfg.ID)
 	}
 	if inboxes != nil {
 		cfg.Inbox = inboxes[i]
@@ -160,13 +166,13 @@ func (a *attempt) operator(n *operators.Node, s *task.Stage, cfg *task.Config) e
 	if n.Kind == operators.NodeGuest {
 		run, op := a.job.opts.Guest(n, guestop.Config{Node: n, Module: a.job.modules[n.ID], OpenKeyed: a.openKeyed, FS: a.job.opts.StateFS, Trial: a.job.guestTrial(n), Canary: a.job.canaryOf(n)})
 		a.guests = append(a.guests, op)
-		s.Op = run
+		s.Op, s.ClockUser = run, op
 		return nil
 	}
 	if n.Kind == operators.NodeWindow {
 		op := window.New(window.Config{Node: n, OpenKeyed: a.openKeyed, Module: func(id string) guestop.Module { return a.job.modules[id] }})
 		a.windows = append(a.windows, op)
-		s.Op = a.job.opts.Window(n, op)
+		s.Op, s.ClockUser = a.job.opts.Window(n, op), op
 		a.count(n.ID, op)
 		return nil
 	}

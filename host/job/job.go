@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
+	"github.com/millrace-io/millrace/host/clocklog"
 	"github.com/millrace-io/millrace/host/task"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/connect"
@@ -65,6 +66,10 @@ type Job struct {
 	up      bool           // all tasks of the last attempt ran
 	stalled int64          // Mono when a change was asked for
 	renamed map[string]string
+	// With Options.Clocks: there was an attempt, and what it started from.
+	repeats     bool
+	repeatsFrom checkpoint.ID
+
 	restore checkpoint.ID // start from this one; 0: the newest
 }
 
@@ -231,7 +236,8 @@ func retryable(err error) bool {
 	if errors.As(err, &damaged) {
 		return false
 	}
-	for _, permanent := range []error{operators.ErrNotOurs, operators.ErrOutputLost, operators.ErrInputChanged, operators.ErrStdout} {
+	for _, permanent := range []error{operators.ErrNotOurs, operators.ErrOutputLost, operators.ErrInputChanged, operators.ErrStdout,
+		ErrRepeatOnce, task.ErrOtherInput, clocklog.ErrMissing} {
 		if errors.Is(err, permanent) {
 			return false
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/clock"
+	"github.com/millrace-io/millrace/host/clocklog"
+	"github.com/millrace-io/millrace/host/task"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/connect"
 	"github.com/millrace-io/millrace/operators/guestop"
@@ -43,8 +45,15 @@ type Options struct {
 	SnapshotFS snapstore.FS
 	StateFS    state.FS
 	Clock      clock.Clock
-	Log        *slog.Logger // nil: none
-	Event      func(Event)  // called from the job's goroutine; nil: none
+	// Clocks gives, per task and start, what the clock did over a stretch that begins with the snapshot that the job
+	// starts from: clocklog.Stretch.Reader. The tasks do that again instead of looking at Clock, and go on by Clock behind
+	// it, or stand still with Reader.Hold. Nil, or a nil reader: by Clock from the start. Graph needs the operators and
+	// parallelism of the job that was logged. The job fails with clocklog.ErrMissing where an operator looks at the clock
+	// and has no log, with task.ErrOtherInput where the records are not those that were logged, and with ErrRepeatOnce
+	// instead of a restart behind a checkpoint of its own.
+	Clocks func(id task.ID) *clocklog.Reader
+	Log    *slog.Logger // nil: none
+	Event  func(Event)  // called from the job's goroutine; nil: none
 	// Restarts bounds how often the job starts again after faults of the host without having completed a
 	// checkpoint in between. 0: the default, -1: never.
 	Restarts int

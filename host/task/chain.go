@@ -10,9 +10,12 @@ type Stage struct {
 	Node    *operators.Node
 	Op      operators.Operator // nil for a source's stage, or a node that only passes on
 	Context *operators.Context
-	outs    []route // by output number, as far as used
-	copyBuf abi.Batch
-	task    *Task
+	// ClockUser says whether the clock matters to Op; nil: it never does.
+	ClockUser operators.ClockUser
+	outs      []route // by output number, as far as used
+	copyBuf   abi.Batch
+	task      *Task
+	clock     *stageClock // nil without ClockUser
 }
 
 type route struct {
@@ -85,6 +88,9 @@ func (t target) take(b *abi.Batch) error {
 func (s *Stage) batch(input int, b *abi.Batch) error {
 	if s.Op == nil {
 		return s.Emit(operators.OutputMain, b)
+	}
+	if s.clock != nil && s.clock.notes != nil {
+		return s.clocked(input, b)
 	}
 	return s.Op.Batch(input, b, s)
 }

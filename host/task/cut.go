@@ -1,12 +1,14 @@
 package task
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/crashpoint"
+	"github.com/millrace-io/millrace/host/clocklog"
 	"github.com/millrace-io/millrace/operators"
 )
 
@@ -16,6 +18,8 @@ type cut struct {
 	pending []operators.Pending
 	names   []string // operator of each
 	snap    checkpoint.TaskSnapshot
+	clock   *clocklog.Parts // nil: nothing was logged
+	keep    func(context.Context, []byte) (string, int64, error)
 	err     error
 	written chan struct{} // closed when snap or err is there
 }
@@ -49,6 +53,7 @@ func (t *Task) snapshot(b checkpoint.Barrier) error {
 		c.snap.Operators = append(c.snap.Operators, checkpoint.OperatorSnapshot{
 			Operator: t.cfg.Stages[0].Node.ID, Splits: t.cfg.Source.Positions()})
 	}
+	c.clock, c.keep = t.cutClock(b.ID), t.cfg.Keep
 	for _, s := range t.snaps {
 		p, err := s.op.Barrier(b)
 		if err != nil {
@@ -73,6 +78,9 @@ func (c *cut) await(acks chan<- *cut) {
 			c.err = fmt.Errorf("operator %s: %w", c.names[i], err)
 		}
 		c.snap.Operators = append(c.snap.Operators, s)
+	}
+	if c.clock != nil && c.err == nil {
+		c.err = c.keepClock()
 	}
 	close(c.written)
 	acks <- c

@@ -17,5 +17,6 @@ func (t *Task) swap(id checkpoint.ID) {
 	if s := t.armed.Load(); s != nil && s.At == id {
 		t.armed.Store(nil)
 		s.Apply()
+		t.swapped()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/host/clock"
+	"github.com/millrace-io/millrace/host/clocklog"
 	"github.com/millrace-io/millrace/operators"
 )
 
@@ -70,7 +71,11 @@ type Config struct {
 	Batch       int              // records per batch
 	Linger      time.Duration
 	Clock       clock.Clock
-	Report      func(Event) // called from the task's goroutine and from its snapshot writers; must not block for long
+	// Repeat is what the clock did over a stretch, to be done again instead of looking at Clock; nil: nothing.
+	Repeat *clocklog.Reader
+	// Keep puts bytes into the snapshot store; nil: a log of the clock goes into the manifest, however long it is.
+	Keep   func(ctx context.Context, data []byte) (digest string, size int64, err error)
+	Report func(Event) // called from the task's goroutine and from its snapshot writers; must not block for long
 }
 
 // Task is one running chain.
@@ -96,7 +101,10 @@ type Task struct {
 	ended     bool          // source: everything is read
 	done      bool
 	timer     *time.Timer
-	armed     atomic.Pointer[Swap]
+	clocks    *clocklog.Log
+	// sourceNotes is the source's section of clocks, nil: it does not look at the clock.
+	sourceNotes *clocklog.Section
+	armed       atomic.Pointer[Swap]
 
 	// Counters, read by others.
 	Records   atomic.Int64 // taken from source or inbox
@@ -120,6 +128,8 @@ type snapStage struct {
 func New(cfg Config) *Task {
 	t := &Task{cfg: cfg, mail: mailbox{notify: make(chan struct{}, 1)}, acks: make(chan *cut, 4), merged: abi.MinWatermark, lettersAt: abi.MinWatermark}
 	t.Watermark.Store(abi.MinWatermark)
+	t.clocks = clocklog.New(cfg.Restored)
+	t.clockStages()
 	seen := map[*Writer]bool{}
 	for _, s := range cfg.Stages {
 		s.task = t
@@ -240,6 +250,9 @@ func (t *Task) run(ctx context.Context) error {
 	if err := t.announce(); err != nil {
 		return err
 	}
+	if err := t.startClock(); err != nil {
+		return err
+	}
 	if err := t.processingTime(); err != nil { // overdue timers fire before the first new record
 		return err
 	}
@@ -264,6 +277,12 @@ func (t *Task) open(ctx context.Context) error {
 	for _, w := range t.writers {
 		w.ctx, w.now = ctx, t.cfg.Clock.Mono
 	}
+	if err := t.openClock(); err != nil {
+		for _, s := range t.cfg.Stages {
+			s.Context = nil // never opened
+		}
+		return err
+	}
 	// Last first, so that an operator that emits early finds its chain open.
 	for i := len(t.cfg.Stages) - 1; i >= 0; i-- {
 		s := t.cfg.Stages[i]
@@ -287,7 +306,7 @@ func (t *Task) open(ctx context.Context) error {
 			t.intake = s.Intake()
 		}
 	}
-	return nil
+	return t.openSourceClock()
 }
 
 // turn does one bounded piece of everything there is to do; worked: there may be more at once.
@@ -352,6 +371,7 @@ func (t *Task) control(c Control) error {
 				return fmt.Errorf("operator %s: commit checkpoint %d: %w", s.stage.Node.ID, c.Complete, err)
 			}
 		}
+		t.clocks.Complete(c.Complete)
 		t.cfg.Report(Event{Task: t.cfg.ID, Kind: Committed, ID: c.Complete})
 		t.done = t.final != 0 && c.Complete >= t.final
 	}
@@ -435,7 +455,11 @@ func (t *Task) poll() (worked bool, err error) {
 	}
 	b := &t.in
 	b.Reset()
-	st, err := t.cfg.Source.Poll(b, t.cfg.Batch)
+	most := t.cfg.Batch
+	if t.sourceNotes != nil {
+		most = t.intake.Most(most)
+	}
+	st, err := t.cfg.Source.Poll(b, most)
 	if err != nil {
 		return false, &SourceError{Source: t.cfg.ID.Vertex, Err: err}
 	}
@@ -494,9 +518,15 @@ func (t *Task) emit(b *abi.Batch) error {
 }
 
 func (t *Task) processingTime() error {
+	if t.cfg.Repeat != nil {
+		if err := t.repeatTimers(); err != nil {
+			return err
+		}
+	}
 	now := t.cfg.Clock.NowMS()
 	for _, s := range t.timers {
-		if at, ok := s.op.NextProcessing(); ok && at <= now {
+		if at, ok := s.op.NextProcessing(); ok && at <= now && !s.stage.repeats() {
+			s.stage.fired(now)
 			if err := s.op.OnProcessingTime(now, s.stage); err != nil {
 				return err
 			}
@@ -564,7 +594,7 @@ func (t *Task) deadline() time.Duration {
 		}
 	}
 	for _, s := range t.timers {
-		if at, ok := s.op.NextProcessing(); ok {
+		if at, ok := s.op.NextProcessing(); ok && !s.stage.repeats() {
 			until(at)
 		}
 	}
