@@ -42,4 +42,9 @@ func TestTheTemplateUsesWhatATrialFills(t *testing.T) {
 			}
 		}
 	}
+	var text strings.Builder
+	tpl = template.Must(template.New("ledger").Option("missingkey=error").Parse(ledgerTemplate))
+	if err := tpl.Execute(&text, drive.Pipeline{Variant: drive.Variant{Guest: "GUEST"}}); err != nil || !strings.Contains(text.String(), "GUEST") {
+		t.Errorf("error %v, pipeline %s", err, text.String())
+	}
 }

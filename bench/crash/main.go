@@ -2,7 +2,7 @@
 // kills it with SIGKILL at every crash point and at random times, restarts it until it has finished,
 // and holds what was committed against what went in.
 //
-//	go run ./bench/crash                     20 kills at each point and 200 at random
+//	go run ./bench/crash                     20 kills at each point, 200 at random, 500 of guests whose memory is state
 //	CRASH_KILLS=2 go run ./bench/crash       2 at each point and 20 at random
 //	go run ./bench/crash -seed 7 -only K12   one point, with the seed a failed run printed
 //
@@ -41,6 +41,8 @@ type options struct {
 	variant     string
 	parallelism int
 	memory      string
+	memoryKills int
+	language    string
 	binary      string
 	scratch     string
 	keep        bool
@@ -50,9 +52,11 @@ func main() {
 	o := options{}
 	kills := fromEnv("CRASH_KILLS", 20)
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of inputs and of where kills fall")
-	flag.StringVar(&o.only, "only", "", "points to kill at, separated by commas; \"random\" for random kills, \"windows\" for those of windows")
+	flag.StringVar(&o.only, "only", "", "points to kill at, separated by commas; \"random\" for random kills, \"windows\" for those of windows, \"memory\" for those of guests whose memory is state")
 	flag.IntVar(&o.points, "points", kills, "kills at each crash point")
 	flag.IntVar(&o.random, "random", 10*kills, "kills at random times")
+	flag.IntVar(&o.memoryKills, "memory-kills", 25*kills, "kills of guests whose memory is state, over all languages")
+	flag.StringVar(&o.language, "language", "", "languages of those guests, separated by commas; empty: all")
 	flag.IntVar(&o.records, "records", 40_000, "input records of one trial")
 	flag.StringVar(&o.variant, "variant", "", "forms of the pipeline, separated by commas; empty: all of variants.go")
 	flag.IntVar(&o.parallelism, "parallelism", 0, "another parallelism than that of the variants")
@@ -202,6 +206,11 @@ func prove(o *options, modules string) error {
 		t.randomKills = got.Kills
 		total.Add(got)
 	}
+	if selected(o.only, "memory") {
+		if err := memory(o, total, &t); err != nil {
+			return err
+		}
+	}
 	if selected(o.only, "windows") {
 		if err := windows(o, vs, total, &t); err != nil {
 			return err
@@ -260,6 +269,8 @@ type tally struct {
 	randomKills, randomWanted int
 	windowKills, windowWanted int
 	windows                   drive.Windows
+	memoryKills, memoryWanted int
+	memory                    drive.Memory
 }
 
 // windowKeys are those of each split: a run of them takes as long as it takes to have several checkpoints.
@@ -292,7 +303,7 @@ func report(o *drive.Outcome, t tally) {
 		}
 		fmt.Fprintln(os.Stderr, "crash:", e)
 	}
-	fmt.Fprintln(os.Stderr, "crash: VERDICT", map[bool]string{false: "right", true: "wrong"}[o.Wrong() || t.windows.Anomalies() > 0])
+	fmt.Fprintln(os.Stderr, "crash: VERDICT", map[bool]string{false: "right", true: "wrong"}[o.Wrong() || t.windows.Anomalies()+t.memory.Anomalies() > 0])
 	v := &o.Verdict
 	result.AtLeast("crash.points_met", float64(t.reached), "points", float64(t.wanted))
 	result.AtLeast("crash.point_kills", float64(t.pointKills), "kills", float64(t.pointWanted))
@@ -302,6 +313,9 @@ func report(o *drive.Outcome, t tally) {
 	result.Note("crash.letters", float64(v.Letters), "letters")
 	result.AtLeast("crash.window_kills", float64(t.windowKills), "kills", float64(t.windowWanted))
 	result.Note("crash.windows", float64(t.windows.Results), "results")
+	result.AtLeast("crash.memory_kills", float64(t.memoryKills), "kills", float64(t.memoryWanted))
+	result.Note("crash.memory_records", float64(t.memory.Results), "records")
+	result.Note("crash.memory_letters", float64(t.memory.Letters), "letters")
 	for _, z := range []struct {
 		name string
 		n    uint64
@@ -310,7 +324,9 @@ func report(o *drive.Outcome, t tally) {
 		{"malformed", v.Malformed}, {"timers_lost", v.TimersLost}, {"timers_twice", v.TimersTwice}, {"watermark_back", v.WentBack}, {"letters_lost", v.LettersLost},
 		{"letters_twice", v.LettersTwice}, {"letters_alien", v.LettersAlien},
 		{"windows_lost", t.windows.Missing}, {"windows_twice", t.windows.Repeated}, {"windows_wrong", t.windows.Different},
-		{"windows_reordered", t.windows.Reordered}, {"windows_late", t.windows.Late}, {"failed_restarts", uint64(len(o.Failures))},
+		{"windows_reordered", t.windows.Reordered}, {"windows_late", t.windows.Late},
+		{"memory_lost", t.memory.Missing}, {"memory_twice", t.memory.Repeated}, {"memory_wrong", t.memory.Different},
+		{"memory_reordered", t.memory.Reordered}, {"memory_letters_wrong", t.memory.LettersNo}, {"failed_restarts", uint64(len(o.Failures))},
 	} {
 		result.AtMost("crash."+z.name, float64(z.n), "-", 0)
 	}

@@ -47,6 +47,7 @@ type Variant struct {
 	State       string // "memory" or "disk"
 	Single      bool   // outputs are single files, not folders of parts
 	BadEvery    int    // as in oracle.Generator
+	Guest       string // path of a module of its own; empty: the one in Modules
 }
 
 // Pipeline is what a template may use.

@@ -51,36 +51,47 @@ func (w *Windows) Add(o *Windows) {
 // without a kill and then with as many as `kills` at random times, at most perTrial in one run of the input.
 // What is committed must be one result for each key and window, with the number of its records.
 func (c *Config) RandomWindows(kills, perTrial int) (*Outcome, *Windows, error) {
-	rng := c.rng("windows" + c.Variant.Name)
-	total, sum := &Outcome{}, &Windows{}
+	sum := &Windows{}
+	total, err := c.rounds("windows", kills, perTrial, (*trial).windowInput, func(t *trial, done bool) (wrong bool) {
+		t.endWindows(done, sum)
+		return sum.Anomalies() > 0
+	})
+	return total, sum, err
+}
+
+// rounds runs trials of one input each: the first without a kill, the others with at most perTrial at random times,
+// until there were so many. end closes one; a first one that went wrong is the last.
+func (c *Config) rounds(name string, kills, perTrial int, input func(*trial) error, end func(t *trial, done bool) (wrong bool)) (*Outcome, error) {
+	rng := c.rng(name + c.Variant.Name)
+	total := &Outcome{}
 	for round := 0; total.Kills < kills && round < 4*kills+1; round++ {
-		t, err := c.emptyTrial("windows")
+		t, err := c.emptyTrial(name)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if err := t.windowInput(); err != nil {
-			return nil, nil, err
+		if err := input(t); err != nil {
+			return nil, err
 		}
-		end := killed
-		for end == killed {
+		how := killed
+		for how == killed {
 			left := min(kills-total.Kills, perTrial) - t.out.Kills
 			began := time.Now()
 			if round == 0 || left <= 0 {
-				end = t.start("", 0)
+				how = t.start("", 0)
 			} else {
-				end = t.start("", c.life(rng))
+				how = t.start("", c.life(rng))
 			}
-			if end == finished && t.out.Kills == 0 {
+			if how == finished && t.out.Kills == 0 {
 				c.whole = time.Since(began)
 			}
 		}
-		t.endWindows(end == finished, sum)
+		wrong := end(t, how == finished)
 		total.Add(&t.out)
-		if end == failed || round == 0 && sum.Anomalies() > 0 {
+		if how == failed || round == 0 && wrong {
 			break
 		}
 	}
-	return total, sum, nil
+	return total, nil
 }
 
 // life is how long a process may live: a fiftieth of a whole run to all of it.

@@ -1,8 +1,9 @@
 // A guest that keeps everything in its own variables: per key how many records came and the xor of their
 // numbers, in a hash table that grows, and of each record its number in a buffer that grows; "was" is read back
-// from there. Its memory is in the snapshots, so it needs no state calls. A record is "key n"; any other spoils a
-// counter of its key and then traps. The guests in other languages beside this one do the same, and take over by
-// the same stream: a byte 1, then of each key u8 length, key, u64 count, xor and last number.
+// from there. Its memory is in the snapshots, so it needs no state calls. A record's number
+// stands behind the last space of its value; one without spoils a counter of its key and then traps. The
+// guests in other languages beside this one do the same, and take over by the same stream: a byte 1, then of each
+// key u8 length, key, u64 count, xor and last number.
 #include "../include/mr.h"
 
 MR_VERSION
@@ -93,15 +94,15 @@ static u8 *number(u8 *p, u64 v) {
 }
 
 __attribute__((noinline)) static void user(struct block *b, u32 i, struct frame *f, struct out *o) {
-  const u8 *v = f->data + f->key_len, *end = v + f->value_len, *key = v;
-  while (v < end && *v != ' ') v++;
-  u32 len = v - key;
+  const u8 *key = f->data, *begin = key + f->key_len, *end = begin + f->value_len, *v = end;
+  u32 len = f->key_len;
+  while (v > begin && v[-1] != ' ') v--;
   struct entry *e = entry_of(key, len);
   e->count++;
   u64 n = 0;
   u32 digits = 0;
-  for (v++; v < end && *v >= '0' && *v <= '9'; v++, digits++) n = n * 10 + (*v - '0');
-  if (!digits) __builtin_trap(); // with the counter already changed
+  for (; v < end && *v >= '0' && *v <= '9'; v++, digits++) n = n * 10 + (*v - '0');
+  if (!digits || v < end) __builtin_trap(); // with the counter already changed
   e->xor ^= n;
   u64 was = e->at ? numbers[e->at - 1] : 0;
   remember(e, n);

@@ -34,19 +34,20 @@ function entryOf(key: string): Entry {
   return e;
 }
 
-/** A record is "key n". Any other spoils a counter of its key and then fails an assertion. */
+/** A record's number stands behind the last space. One without spoils a counter of its key and then fails. */
 function add(i: u32, frame: usize, out: Out): void {
-  const value = frame + FRAME_HEADER + load<u32>(frame + FRAME_KEY_LEN);
+  const keyBytes = load<u32>(frame + FRAME_KEY_LEN);
+  const value = frame + FRAME_HEADER + keyBytes;
   const end = value + load<u32>(frame + FRAME_VALUE_LEN);
-  let p = value;
-  while (p < end && load<u8>(p) != 0x20) p++;
-  const key = String.UTF8.decodeUnsafe(value, p - value);
+  let p = end;
+  while (p > value && load<u8>(p - 1) != 0x20) p--;
+  const key = String.UTF8.decodeUnsafe(frame + FRAME_HEADER, keyBytes);
   const e = entryOf(key);
   e.count++;
   let n: u64 = 0;
   let digits = 0;
-  for (p++; p < end && load<u8>(p) >= 0x30 && load<u8>(p) <= 0x39; p++, digits++) n = n * 10 + (load<u8>(p) - 0x30);
-  assert(digits > 0, "a record without a number");
+  for (; p < end && load<u8>(p) >= 0x30 && load<u8>(p) <= 0x39; p++, digits++) n = n * 10 + (load<u8>(p) - 0x30);
+  assert(digits > 0 && p == end, "a record without a number");
   e.xor ^= n;
   const was: u64 = e.at > 0 ? numbers[e.at - 1] : 0;
   e.at = numbers.push(n);

@@ -25,9 +25,10 @@ var Module = millrace.Register(millrace.Module{Name: "ledger", Memory: true, Sav
 	{Name: "ledger", Kind: millrace.Process, Keyed: true, OnRecord: add},
 }})
 
-// add handles a record "key n". Any other spoils a counter of its key and then panics.
+// add takes the number behind the last space. A record without spoils a counter of its key and then panics.
 func add(ctx *millrace.Ctx, rec millrace.Record) error {
-	key, number, _ := bytes.Cut(rec.Value(), []byte(" "))
+	key, number := rec.Key(), rec.Value()
+	number = number[bytes.LastIndexByte(number, ' ')+1:]
 	e := entries[string(key)]
 	if e == nil {
 		e = &entry{}

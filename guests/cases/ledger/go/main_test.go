@@ -8,7 +8,7 @@ import (
 
 func TestCountsAndGoesOver(t *testing.T) {
 	h := millrace.NewHarness(Module, "ledger")
-	h.Send(millrace.In("k", "a 5", 0), millrace.In("k", "a 6", 0), millrace.In("k", "b 7", 0))
+	h.Send(millrace.In("a", "a 5", 0), millrace.In("a", "6", 0), millrace.In("b", "b 7", 0))
 	if got := h.Texts()[1]; got != `{"key":"a","count":2,"n":6,"xor":3,"was":5}` {
 		t.Errorf("output %s", got)
 	}
@@ -17,7 +17,7 @@ func TestCountsAndGoesOver(t *testing.T) {
 	if err := load(stream); err != nil {
 		t.Fatal(err)
 	}
-	h.Send(millrace.In("k", "a 1", 0))
+	h.Send(millrace.In("a", "a 1", 0))
 	texts := h.Texts()
 	if got := texts[len(texts)-1]; got != `{"key":"a","count":3,"n":1,"xor":2,"was":6}` {
 		t.Errorf("output %s", got)
