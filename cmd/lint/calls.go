@@ -36,6 +36,7 @@ var bans = []ban{
 			{"checkpoint", "owns the snapshot store"},
 			{"operators", "file connectors and the modules' paths"},
 			{"host/engine", "compiled code is cached on disk"},
+			{"host/modcheck", "notes beside compiled code what was checked, and has folders for the state of trials"},
 			{"host/job", "owns the state folder and its lock"},
 			{"host/record", "reads recorded inputs by offset, and beside sources"},
 			{"host/control", "owns the control socket in it"},

@@ -78,6 +78,21 @@ func TestInspectCheck(t *testing.T) {
 	}
 }
 
+// TestTestingPageShowsWhatInspectSays: the page's line, but for how far fresh instances came.
+func TestTestingPageShowsWhatInspectSays(t *testing.T) {
+	const command = "bin/millrace inspect --check examples/fraud/fraud.wasm"
+	page, err := os.ReadFile("../../docs/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(page), "\n"+command+"\n```\n\n```\n")
+	line, _, _ := strings.Cut(after, ";")
+	if !found || line == "" {
+		t.Fatalf("docs/testing.md does not show %q with what it says", command)
+	}
+	do(t, "../..", strings.Fields(strings.TrimPrefix(command, "bin/millrace "))...).want(t, 0, line)
+}
+
 // TestUpgradeRefusesAForgetfulModule: the old code goes on.
 func TestUpgradeRefusesAForgetfulModule(t *testing.T) {
 	l := newLive(t)

@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // DefaultBudget bounds a run of a function. There are six, of which only those on fresh instances may need it all.
-const DefaultBudget = 40 * time.Millisecond
+const DefaultBudget = 60 * time.Millisecond
 
 // The least and the most that a run does, whatever it costs.
 const (
