@@ -60,6 +60,7 @@ func inForce(in *control.Info, st *job.Stats) {
 			in.Modules = append(in.Modules, control.Module{Operator: m.Operator, Path: m.Path, Digest: m.Digest})
 		}
 	}
+	in.Canary = canaryAnswer(st.Canary)
 	if u := st.Upgrade; u != nil {
 		in.Upgrade = &control.Upgrade{State: string(u.State), Checkpoint: u.Checkpoint, What: u.What, Reason: u.Reason, Millis: u.Millis}
 	}

@@ -98,6 +98,9 @@ func printStatus(w io.Writer, in control.Info) {
 	if u := in.Upgrade; u != nil {
 		row("upgrade", "%s, at checkpoint %d: %s%s", u.State, u.Checkpoint, u.What, because(u.Reason))
 	}
+	for _, r := range canaryRows(in.Canary) {
+		row(r[0], "%s", r[1])
+	}
 	if st.Restarts > 0 {
 		row("restarts", "%d", st.Restarts)
 	}

@@ -18,6 +18,7 @@ type Info struct {
 	Modules   []Module `json:"modules"`
 	Stats     Stats    `json:"stats"`
 	Upgrade   *Upgrade `json:"upgrade,omitempty"` // the last change while it ran
+	Canary    *Canary  `json:"canary,omitempty"`  // nil: none is on
 }
 
 // Module is the module that an operator runs.

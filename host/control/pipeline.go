@@ -34,5 +34,6 @@ var topics = []func(*Server){
 	savepointRoutes,
 	queryRoutes,
 	upgradeRoutes,
+	canaryRoutes,
 	snapshotRoutes,
 }

@@ -46,6 +46,8 @@ type Worker interface {
 	// Change puts another pipeline in place of the running one: other modules at a barrier while everything
 	// goes on, other operators by a new start of the tasks, or an older snapshot with its code.
 	Change(ctx context.Context, c Change) (Changed, error)
+	// Canary gives part of the keys to other modules, puts them in force, or takes them out.
+	Canary(ctx context.Context, c Canary) (CanaryDone, error)
 	// Query gives a page of state; see job.Job.Query.
 	Query(ctx context.Context, r stateview.Request) (stateview.Page, error)
 	Stop(ctx context.Context, s Stop) error

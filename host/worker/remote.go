@@ -150,6 +150,12 @@ func (r *Remote) Change(ctx context.Context, c Change) (out Changed, err error) 
 	return out, err
 }
 
+// Canary implements Worker.
+func (r *Remote) Canary(ctx context.Context, c Canary) (out CanaryDone, err error) {
+	err = r.call(ctx, callCanary, c, &out)
+	return out, err
+}
+
 // Stop implements Worker.
 func (r *Remote) Stop(ctx context.Context, s Stop) error { return r.call(ctx, callStop, s, nil) }
 

@@ -84,6 +84,12 @@ func dispatch(ctx context.Context, l *Local, m message) (any, error) {
 			return nil, err
 		}
 		return l.Change(ctx, c)
+	case callCanary:
+		var c Canary
+		if err := json.Unmarshal(m.Body, &c); err != nil {
+			return nil, err
+		}
+		return l.Canary(ctx, c)
 	case callQuery:
 		var q stateview.Request
 		if err := json.Unmarshal(m.Body, &q); err != nil {

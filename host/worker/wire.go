@@ -35,6 +35,7 @@ const (
 	callSavepoint = "savepoint"
 	callSnapshots = "snapshots"
 	callChange    = "change"
+	callCanary    = "canary"
 	callStop      = "stop"
 	callWait      = "wait"
 )
