@@ -96,8 +96,8 @@ func TestTestingPageShowsWhatInspectSays(t *testing.T) {
 // TestUpgradeRefusesAForgetfulModule: the old code goes on.
 func TestUpgradeRefusesAForgetfulModule(t *testing.T) {
 	l := newLive(t)
-	l.module(cases.Upgrade("v2", cases.UpgradeTraps, 60))
-	do(t, l.dir, "upgrade", "p.yaml").want(t, 2, "function count keeps something between calls", "record 61 of the input of in")
+	l.module(cases.Upgrade("v2", cases.UpgradeTraps, 10))
+	do(t, l.dir, "upgrade", "p.yaml").want(t, 2, "function count keeps something between calls", "record 11 of the input of in")
 	l.module(cases.Upgrade("v3", cases.UpgradeCounts, 0))
 	l.send(50)
 	do(t, l.dir, "upgrade", "p.yaml").want(t, 0, "done")
