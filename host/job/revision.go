@@ -154,12 +154,12 @@ func (j *Job) passed(id checkpoint.ID) {
 		return
 	}
 	j.trial = nil
-	j.release()
 	j.mu.Lock()
 	j.renamed = nil // what was renamed is so in this checkpoint
 	j.mu.Unlock()
 	j.upgraded(Upgrade{State: UpgradeDone, Checkpoint: t.after, What: t.what})
 	j.retire()
+	j.release()
 }
 
 // takeBack ends the trial of a version that failed: the one before goes on from the checkpoint at which it
