@@ -140,6 +140,9 @@ func guestNode(d *abi.Descriptor, function string) (*operators.Node, error) {
 		}
 		g := &operators.GuestNode{Module: d.Name, Function: f.Name, Kind: f.Kind, Keyed: f.Keyed, Fn: f, Index: i,
 			OnError: operators.ErrorPolicy{Policy: operators.PolicyStop}, Input: f.Input}
+		if d.Snapshot == abi.SnapshotMemory {
+			g.Instances, g.Memory, g.Fuel = 1, 256<<20, 100*abi.FuelPerRecord
+		}
 		return &operators.Node{ID: function, Kind: operators.NodeGuest, Parallelism: 1, Guest: g}, nil
 	}
 	return nil, fmt.Errorf("module %s has no function %s", d.Name, function)

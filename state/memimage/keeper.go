@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -66,6 +67,7 @@ type Cut struct {
 	snap  Snapshot
 	err   error
 	packs []*pack
+	spare [][]byte // memory for a later one
 }
 
 // Done is closed when Result is there.
@@ -74,10 +76,10 @@ func (c *Cut) Done() <-chan struct{} { return c.done }
 // Result is the snapshot, or why it could not be written. Only after Done.
 func (c *Cut) Result() (Snapshot, error) { return c.snap, c.err }
 
-// Packs are rewritten when their pages are so many times those in use, or there are too many of them.
+// All pages in use go into one pack when the packs have so many times as many, or there are too many of them.
 const (
 	mostWaste = 2
-	mostPacks = 64
+	mostPacks = 128
 )
 
 // Cut captures and begins to write. The previous cut must be done.
@@ -85,24 +87,19 @@ func (k *Keeper) Cut(ctx context.Context, capture Capture) (*Cut, error) {
 	if k.last != nil && k.last.err != nil { // its pages may be nowhere
 		k.img = nil
 	}
-	if k.wasteful() {
-		k.img = nil
-	}
 	if k.img == nil {
 		k.packs, k.refs = nil, nil
 	}
+	anew := k.wasteful()
 	if err := k.tidy(); err != nil {
 		return nil, err
 	}
-	fresh := &pack{}
-	number, buf := uint32(len(k.packs)), []byte(nil)
-	var at []ref
+	fresh, number := &pack{}, uint32(len(k.packs))
+	buf := contents{chunks: k.spare()}
 	var pages []int
 	img, err := capture(k.cfg.Seed, k.img, func(n int, b []byte) error {
-		at = append(at, ref{number, uint32(fresh.pages)})
+		buf.add(b)
 		pages = append(pages, n)
-		fresh.pages++
-		buf = append(buf, b...)
 		return nil
 	})
 	if err != nil {
@@ -116,20 +113,24 @@ func (k *Keeper) Cut(ctx context.Context, capture Capture) (*Cut, error) {
 	copy(refs, k.refs)
 	none := ZeroHash(k.cfg.Seed)
 	for i, n := range pages {
-		refs[n] = at[i]
+		refs[n] = ref{number, uint32(i)}
 	}
 	for n, h := range img.Pages {
 		if h == none { // also where it was another page before
 			refs[n] = ref{noPack, 0}
 		}
 	}
+	if anew {
+		buf.takeOver(refs, k.packs, img.Pages)
+		k.packs = nil
+	}
 	k.count++
-	if fresh.pages > 0 {
+	if fresh.pages = buf.pages + len(buf.moved); fresh.pages > 0 {
 		fresh.path = filepath.Join(k.cfg.Dir, fmt.Sprintf("pages-%d", k.count))
 		k.packs, k.local = append(k.packs, fresh), append(k.local, fresh)
 	}
 	k.img, k.refs = img, refs
-	c := &Cut{done: make(chan struct{}), packs: append([]*pack(nil), k.packs...)}
+	c := &Cut{done: make(chan struct{}), packs: append([]*pack(nil), k.packs...), spare: buf.chunks}
 	k.last = c
 	var add []*pack
 	for _, p := range c.packs {
@@ -140,7 +141,7 @@ func (k *Keeper) Cut(ctx context.Context, capture Capture) (*Cut, error) {
 	t := &table{seed: k.cfg.Seed, img: img, refs: refs, packs: len(c.packs)}
 	go func(name int) {
 		defer close(c.done)
-		if c.err = k.add(ctx, fresh, buf, add); c.err == nil {
+		if c.err = k.add(ctx, fresh, &buf, add); c.err == nil {
 			c.snap, c.err = k.write(ctx, name, t, c.packs)
 		}
 	}(k.count)
@@ -166,9 +167,9 @@ func (k *Keeper) tidy() error {
 }
 
 // add writes the pages of a cut, and adds all packs to the store that it may not keep otherwise.
-func (k *Keeper) add(ctx context.Context, fresh *pack, buf []byte, packs []*pack) error {
+func (k *Keeper) add(ctx context.Context, fresh *pack, buf *contents, packs []*pack) error {
 	if fresh.pages > 0 {
-		if err := k.file(fresh.path, buf); err != nil {
+		if err := k.file(fresh.path, func(w io.Writer) error { return buf.write(ctx, k.cfg, w) }); err != nil {
 			return err
 		}
 	}
@@ -181,7 +182,7 @@ func (k *Keeper) add(ctx context.Context, fresh *pack, buf []byte, packs []*pack
 	return nil
 }
 
-// wasteful says that writing all pages anew is better than to go on.
+// wasteful says that one new pack of all pages in use is better than to go on.
 func (k *Keeper) wasteful() bool {
 	if k.img == nil {
 		return false
@@ -205,7 +206,10 @@ func (k *Keeper) write(ctx context.Context, name int, t *table, packs []*pack) (
 		snap.Packs = append(snap.Packs, p.file)
 	}
 	path := filepath.Join(k.cfg.Dir, fmt.Sprintf("table-%d", name))
-	if err := k.file(path, t.encode()); err != nil {
+	if err := k.file(path, func(w io.Writer) error {
+		_, err := w.Write(t.encode())
+		return err
+	}); err != nil {
 		return snap, err
 	}
 	var err error
@@ -215,12 +219,12 @@ func (k *Keeper) write(ctx context.Context, name int, t *table, packs []*pack) (
 	return snap, state.StorageError("remove", path, k.cfg.FS.Remove(path))
 }
 
-func (k *Keeper) file(path string, b []byte) error {
+func (k *Keeper) file(path string, write func(io.Writer) error) error {
 	f, err := k.cfg.FS.Create(path)
 	if err != nil {
 		return state.StorageError("create", path, err)
 	}
-	if _, err = f.Write(b); err == nil {
+	if err = write(f); err == nil {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {

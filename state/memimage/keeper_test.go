@@ -194,3 +194,61 @@ func TestDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestDamageIsNotMoved: a page that is no longer what was captured does not get into the pack that takes all over;
+// the cut behind it has everything from memory again.
+func TestDamageIsNotMoved(t *testing.T) {
+	ctx := context.Background()
+	objects := statetest.NewObjects(t.TempDir())
+	m := &machine{memory: make([]byte, 40*memimage.PageBytes)}
+	for i := range m.memory {
+		m.memory[i] = byte(i * 7)
+	}
+	k, err := memimage.New(memimage.Config{Dir: t.TempDir(), Objects: objects, Seed: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := func() (memimage.Snapshot, error) {
+		c, err := k.Cut(ctx, m.capture)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-c.Done()
+		s, err := c.Result()
+		if err == nil {
+			k.Committed(c)
+		}
+		return s, err
+	}
+	s, err := cut()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := objects.Path(ctx, s.Packs[0].Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes[30*memimage.PageBytes]++
+	if err := errors.Join(os.Chmod(path, 0o644), os.WriteFile(path, bytes, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; err == nil && i < 400; i++ {
+		m.memory[0]++
+		_, err = cut()
+	}
+	if !errors.Is(err, state.ErrCorrupt) || !strings.Contains(err.Error(), s.Packs[0].Object) || !strings.Contains(err.Error(), "page 30") {
+		t.Fatalf("error %v, expected damage of page 30 of %s", err, s.Packs[0].Object)
+	}
+	after, err := cut()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back machine
+	if err := memimage.Read(ctx, memimage.Config{Objects: objects}, after, back.adopt); err != nil || string(back.memory) != string(m.memory) {
+		t.Errorf("error %v, or not what was", err)
+	}
+}
