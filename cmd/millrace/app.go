@@ -79,7 +79,7 @@ func newApp(s streams) *cli.App {
 		HideHelpCommand: true,
 		Commands: []*cli.Command{
 			quickstartCommand(s), runCommand(s), lintCommand(s), explainCommand(s), inspectCommand(s),
-			schemaCommand(s), snapshotCommand(s), stateCommand(s), statusCommand(s), stopCommand(s), ciCommand(s), upgradeCommand(s), canaryCommand(s), diffCommand(s), applyCommand(s), rollbackCommand(s), versionCommand(s), whyCommand(s), workerCommand(s),
+			schemaCommand(s), snapshotCommand(s), stateCommand(s), statusCommand(s), stopCommand(s), ciCommand(s), replayCommand(s), shadowCommand(s), upgradeCommand(s), canaryCommand(s), diffCommand(s), applyCommand(s), rollbackCommand(s), versionCommand(s), whyCommand(s), workerCommand(s),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return refused(err) },

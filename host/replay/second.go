@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace-io/millrace/abi"
@@ -94,7 +95,7 @@ func (r *run) prepare(ctx context.Context) (s *second, err error) {
 func (r *run) takeOver(ctx context.Context, g *operators.Graph, dir string) (err error) {
 	// Long before the snapshot: no timer is due that is still there.
 	frozen := &frozenClock{r.from.CreatedMS - 24*time.Hour.Milliseconds()}
-	j, err := job.New(ctx, job.Options{Graph: g, StateDir: dir, Module: r.o.Candidate.Module, Clock: frozen, Log: quiet, Restarts: -1, RetryRefused: true, Event: r.event,
+	j, err := job.New(ctx, job.Options{Graph: g, StateDir: dir, Module: r.o.Candidate.Module, Clock: frozen, Log: quiet, Restarts: -1, RetryRefused: true, Event: r.tookOver,
 		Source: func(n *operators.Node) (operators.Source, error) {
 			in, err := r.o.Source(n)
 			return &silent{Source: in}, err
@@ -118,6 +119,13 @@ func (r *run) takeOver(ctx context.Context, g *operators.Graph, dir string) (err
 	}()
 	_, err = j.Run(ctx)
 	return err
+}
+
+// tookOver notes what happened to the snapshot's state; that modules changed is known.
+func (r *run) tookOver(e job.Event) {
+	if e.Kind == job.EventNote && !strings.Contains(e.Message, ": module changed from ") {
+		r.note("%s", e.Message)
+	}
 }
 
 // pair finds the operators whose code is another one, and refuses what can't be compared by record.

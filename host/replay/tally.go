@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/millrace-io/millrace/abi"
@@ -278,6 +279,15 @@ func sum(ts []*tally, limit int) *Operator {
 		now.merge(&t.now)
 		t.mu.Unlock()
 	}
+	slices.SortStableFunc(o.Samples, func(a, b *Difference) int { // fuel alone last
+		switch alone := a.Kinds == KindFuel; {
+		case alone == (b.Kinds == KindFuel):
+			return 0
+		case alone:
+			return 1
+		}
+		return -1
+	})
 	o.OldFuel, o.NewFuel = old.fuel(), now.fuel()
 	return &o
 }

@@ -24,6 +24,7 @@ type twin struct {
 	keys   *keyFilter
 	ctx    *operators.Context
 	opened func(*operators.Context)
+	clock  heldClock // of both versions: they see the same time
 	one    abi.Batch
 	copied abi.Batch
 	stop   func() bool // of the watch that stops a call when the replay is cancelled
@@ -40,6 +41,8 @@ func (t *twin) Open(ctx *operators.Context) error {
 	}
 	half := *ctx
 	half.Budget /= 2
+	t.clock.ms = ctx.Clock.NowMS()
+	half.Clock = &t.clock
 	if err := t.base.Open(&half); err != nil {
 		return err
 	}
@@ -105,6 +108,7 @@ func (t *twin) both(input int, b *abi.Batch, out operators.Collector) error {
 	c.Hash, c.Marks = append(c.Hash[:0], b.Hash...), append(c.Marks[:0], b.Marks...)
 	t.old.reset()
 	t.now.reset()
+	t.clock.ms = t.ctx.Clock.NowMS()
 	if err := t.base.Batch(input, b, out); err != nil {
 		return err
 	}
@@ -145,6 +149,7 @@ func (t *twin) NextProcessing() (int64, bool) {
 func (t *twin) OnProcessingTime(nowMS int64, out operators.Collector) error {
 	t.old.reset()
 	t.now.reset()
+	t.clock.ms = nowMS
 	if err := t.base.OnProcessingTime(nowMS, out); err != nil || t.cand == nil {
 		return err
 	}

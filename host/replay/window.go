@@ -23,6 +23,7 @@ type windowTwin struct {
 	keys   *keyFilter
 	ctx    *operators.Context
 	single bool
+	clock  heldClock
 	one    abi.Batch
 	copied abi.Batch
 	stop   func() bool
@@ -36,6 +37,8 @@ func (t *windowTwin) Open(ctx *operators.Context) error {
 	}
 	half := *ctx
 	half.Budget /= 2
+	t.clock.ms = ctx.Clock.NowMS()
+	half.Clock = &t.clock
 	if err := t.Op.Open(&half); err != nil {
 		return err
 	}
@@ -70,6 +73,7 @@ func (t *windowTwin) both(input int, b *abi.Batch, out operators.Collector) erro
 	c.Data, c.Off = append(c.Data[:0], b.Data...), append(c.Off[:0], b.Off...)
 	c.Hash, c.Marks = append(c.Hash[:0], b.Hash...), append(c.Marks[:0], b.Marks...)
 	t.begin(out)
+	t.clock.ms = t.ctx.Clock.NowMS()
 	t.tally.got(b.Len())
 	if err := t.Op.Batch(input, b, &t.old); err != nil {
 		return err
@@ -119,6 +123,7 @@ func (t *windowTwin) OnProcessingTime(nowMS int64, out operators.Collector) erro
 		return t.Op.OnProcessingTime(nowMS, out)
 	}
 	t.begin(out)
+	t.clock.ms = nowMS
 	if err := t.Op.OnProcessingTime(nowMS, &t.old); err != nil {
 		return err
 	}
