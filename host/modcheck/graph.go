@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/millrace-io/millrace/abi"
+	"github.com/millrace-io/millrace/checkpoint/crashpoint"
 	"github.com/millrace-io/millrace/operators"
 	"github.com/millrace-io/millrace/operators/connect"
 	"github.com/millrace-io/millrace/operators/guestop"
@@ -32,6 +33,7 @@ type Pipeline struct {
 // can be read without taking them away, else with synthetic ones. An error is the host's, or an *Error for each module
 // that fails.
 func (p *Pipeline) Check(ctx context.Context, o Options) ([]Checked, error) {
+	defer crashpoint.Mute()() // a crash run is about the job
 	in := &inputs{ctx: ctx, p: p, o: o, of: map[string]*Sample{}}
 	var all []Checked
 	var errs []error
