@@ -27,7 +27,9 @@ type CoordinatorOptions struct {
 	Template Manifest
 	// Restored is the checkpoint this run started from; nil: a fresh start.
 	Restored *Manifest
-	Vertices []Vertex
+	// Probation is that of the code that runs; nil: none.
+	Probation *Probation
+	Vertices  []Vertex
 	// IntervalMS is from the start of one checkpoint to the start of the next; 0: only the final one.
 	IntervalMS int64
 	// TimeoutMS is how long tasks may take to acknowledge; 0: for ever.
@@ -67,6 +69,7 @@ type Coordinator struct {
 	attempts                   int   // of the final checkpoint
 	stats                      CoordinatorStats
 	known                      map[string]bool // objects of the last complete checkpoint
+	probation                  *Probation      // of the code that runs; nil: none
 }
 
 // flight is the checkpoint under way.
@@ -95,7 +98,7 @@ type CoordinatorStats struct {
 
 // NewCoordinator checks the options.
 func NewCoordinator(opt CoordinatorOptions) (*Coordinator, error) {
-	c := &Coordinator{opt: opt, nextID: 1, sources: map[TaskID]bool{}, finished: map[TaskID]TaskFinished{},
+	c := &Coordinator{opt: opt, nextID: 1, probation: opt.Probation, sources: map[TaskID]bool{}, finished: map[TaskID]TaskFinished{},
 		known: map[string]bool{}}
 	seen := map[string]bool{}
 	for _, v := range opt.Vertices {
@@ -324,11 +327,14 @@ func (c *Coordinator) manifestWritten(ev ManifestWritten) {
 	if f.next != nil {
 		c.opt.Template.Pipeline, c.opt.Template.Modules, c.opt.Template.Canary = f.next.Pipeline, f.next.Modules, f.next.Canary
 	}
+	if c.probation = f.writing.Probation; f.next != nil && f.next.Probation != nil {
+		c.probation = f.next.Probation.began(ev.ID)
+	}
 	c.remember(f.writing)
 	c.stats.LastComplete, c.stats.LastCompleteMS = ev.ID, c.now.MonoMS
 	c.stats.Complete++
 	c.stats.ConsecutiveFailures, c.attempts = 0, 0
-	c.emit(NotifyComplete{ev.ID})
+	c.emit(NotifyComplete{ID: ev.ID, Held: f.writing.Probation != nil})
 	if f.last {
 		c.over = true
 		c.emit(JobDone{ID: ev.ID, Finished: f.writing.Finished})
@@ -352,6 +358,7 @@ func (c *Coordinator) write(f *flight) {
 	}
 	m.Finished = m.Finished || f.barrier.Final && c.inputEnded
 	m.Next = f.next
+	m.Probation = c.probation.behind(m.Finished)
 	seen := map[string]bool{}
 	m.StoredBytes = 0
 	for ref := range m.Objects() {

@@ -102,7 +102,12 @@ type WriteManifest struct{ Manifest *Manifest }
 // NotifyComplete says that a checkpoint is complete: every task is told, finished ones too, and sinks
 // publish what is staged up to it: all cuts with this id or a lower one. What a sink left when it finished
 // belongs to the first complete checkpoint above its last cut. Older checkpoints may be dropped now.
-type NotifyComplete struct{ ID ID }
+//
+// Held: code is on probation, and sinks publish nothing of this checkpoint yet.
+type NotifyComplete struct {
+	ID   ID
+	Held bool
+}
 
 // JobDone says that the last checkpoint is complete: the job stops. Finished: its input has ended.
 type JobDone struct {

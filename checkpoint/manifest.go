@@ -38,24 +38,26 @@ type Origin struct {
 // Manifest is a complete snapshot: written last, fsynced, renamed into place. It names every object
 // with its digest, whoever added it, and carries a checksum of itself: it needs no other manifest.
 type Manifest struct {
-	Format      int              `json:"format"`
-	ID          ID               `json:"id"`
-	Kind        Kind             `json:"kind,omitempty"`
-	Parent      ID               `json:"parent,omitempty"`        // the snapshot before it, 0: none
-	ParentSHA   string           `json:"parent_sha256,omitempty"` // of the parent's manifest file
-	Origin      *Origin          `json:"origin,omitempty"`        // of a fork's first snapshot
-	Job         string           `json:"job"`                     // pipeline name
-	CreatedMS   int64            `json:"created_ms"`
-	Engine      string           `json:"engine"`           // version of millrace that wrote it
-	Seed        uint64           `json:"seed,string"`      // of the key hash
-	Slots       int              `json:"slots"`            // always state.Slots; another number is refused
-	Finished    bool             `json:"finished"`         // input ended and everything is in here
-	Pipeline    string           `json:"pipeline"`         // digest object of the pipeline file as run
-	Modules     []ModuleRef      `json:"modules"`          // every module in use
-	States      []StateRef       `json:"states,omitempty"` // as the operators declare them
-	Canary      *Canary          `json:"canary,omitempty"` // that was on; nil: none
-	Next        *Next            `json:"next,omitempty"`   // in force behind this barrier; nil: what is above
-	Tasks       []TaskSnapshot   `json:"tasks"`            // one per (operator chain, task)
+	Format    int         `json:"format"`
+	ID        ID          `json:"id"`
+	Kind      Kind        `json:"kind,omitempty"`
+	Parent    ID          `json:"parent,omitempty"`        // the snapshot before it, 0: none
+	ParentSHA string      `json:"parent_sha256,omitempty"` // of the parent's manifest file
+	Origin    *Origin     `json:"origin,omitempty"`        // of a fork's first snapshot
+	Job       string      `json:"job"`                     // pipeline name
+	CreatedMS int64       `json:"created_ms"`
+	Engine    string      `json:"engine"`           // version of millrace that wrote it
+	Seed      uint64      `json:"seed,string"`      // of the key hash
+	Slots     int         `json:"slots"`            // always state.Slots; another number is refused
+	Finished  bool        `json:"finished"`         // input ended and everything is in here
+	Pipeline  string      `json:"pipeline"`         // digest object of the pipeline file as run
+	Modules   []ModuleRef `json:"modules"`          // every module in use
+	States    []StateRef  `json:"states,omitempty"` // as the operators declare them
+	Canary    *Canary     `json:"canary,omitempty"` // that was on; nil: none
+	// Probation is that of the code that left this snapshot; nil: none.
+	Probation   *Probation       `json:"probation,omitempty"`
+	Next        *Next            `json:"next,omitempty"` // in force behind this barrier; nil: what is above
+	Tasks       []TaskSnapshot   `json:"tasks"`          // one per (operator chain, task)
 	Extra       map[string]int64 `json:"extra,omitempty"`
 	StoredBytes int64            `json:"stored_bytes"` // new bytes this checkpoint added
 }
@@ -66,6 +68,8 @@ type Next struct {
 	Pipeline string      `json:"pipeline"` // digest object of the pipeline file
 	Modules  []ModuleRef `json:"modules"`  // every module in use
 	Canary   *Canary     `json:"canary,omitempty"`
+	// Probation begins behind the barrier; nil: what the new code puts out is published as ever.
+	Probation *Probation `json:"probation,omitempty"`
 }
 
 // InForce is what runs behind the checkpoint's barrier.
@@ -77,7 +81,9 @@ func (m *Manifest) InForce() Next {
 }
 
 // Before is what ran before the checkpoint's barrier: it left the state.
-func (m *Manifest) Before() Next { return Next{m.Pipeline, m.Modules, m.Canary} }
+func (m *Manifest) Before() Next {
+	return Next{Pipeline: m.Pipeline, Modules: m.Modules, Canary: m.Canary}
+}
 
 // ModuleRef binds an operator to the module it ran.
 type ModuleRef struct {
@@ -142,6 +148,7 @@ type StagedFile struct {
 	Size    int64  `json:"size"`
 	SHA256  string `json:"sha256"`
 	Records int64  `json:"records"`
+	Cut     ID     `json:"cut,omitempty"` // the barrier that ended it; 0: not known, an older build's
 }
 
 // ChannelState is the place for records in flight on one input channel.

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -124,7 +125,10 @@ func (m *Manifest) Validate() error {
 	}
 	err := m.Canary.validate()
 	if m.Next != nil && err == nil {
-		err = m.Next.Canary.validate()
+		err = errors.Join(m.Next.Canary.validate(), m.Next.Probation.validate(m.ID, true))
+	}
+	if err == nil {
+		err = m.Probation.validate(m.ID, false)
 	}
 	if err == nil {
 		err = m.validateTasks()

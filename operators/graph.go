@@ -33,6 +33,8 @@ type CheckpointSettings struct {
 	Interval time.Duration `json:"interval"` // 0: only the final one
 	Timeout  time.Duration `json:"timeout"`
 	Retain   int           `json:"retain"`
+	// Probation is for how many checkpoints behind an upgrade output is held back; 0: for none.
+	Probation int `json:"probation,omitempty"`
 	// Store is where copies of snapshots go; nil: nowhere.
 	Store *StoreSettings `json:"store,omitempty"`
 }

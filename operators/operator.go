@@ -50,6 +50,9 @@ type Context struct {
 	// Withdraw lets a sink take back what this job published after Restored: somebody chose to start from an
 	// older checkpoint than the last.
 	Withdraw bool
+	// Held is the barrier behind which code is on probation: a sink does not publish what Restored has staged behind it,
+	// but keeps it for the next checkpoints; 0: there is none.
+	Held checkpoint.ID
 	// Group is what the tasks of a source share; nil: it is alone.
 	Group *SourceGroup
 	// Skips are records that an earlier attempt could not do and could not undo: the error policy gets them.
@@ -95,6 +98,12 @@ type Snapshotter interface {
 	// Complete says that checkpoint id is durable: sinks commit everything staged up to it. Calls may be
 	// missing or repeated, and come in any order (C028).
 	Complete(id checkpoint.ID) error
+}
+
+// Holder is a Snapshotter that does something else than Complete where output is held back: code is on probation.
+// The Complete of a later checkpoint means this one too.
+type Holder interface {
+	Held(id checkpoint.ID) error
 }
 
 // Pending is a cut being written.

@@ -15,12 +15,15 @@ import (
 // ErrNotEmpty: a fork needs a store without snapshots.
 var ErrNotEmpty = errors.New("the store has snapshots already")
 
+// ErrOnProbation: what the snapshot's code put out is not published yet, and may never be.
+var ErrOnProbation = errors.New("its code is on probation")
+
 // Fork makes snapshot id of from the start of a job of its own in s, which must have no snapshots. Objects
 // are hard links where both stores are on one device, so that it takes no time and no space, and survive
 // whatever happens to from; a lease keeps them until then. from may be open for reading only, beside its
 // running job. The fork's first snapshot has the same id, names its origin, and has no files to publish: what
 // came before it is the output of from's job. job names the new job; empty: the same name. A crash leaves no
-// fork, and Fork can be called again. Errors: ErrNotEmpty; those of Load.
+// fork, and Fork can be called again. Errors: ErrNotEmpty; ErrOnProbation; those of Load.
 func (s *Store) Fork(ctx context.Context, from *Store, id checkpoint.ID, job string) (*checkpoint.Manifest, error) {
 	return s.ForkWith(ctx, from, id, func(m *checkpoint.Manifest) {
 		if job != "" {
@@ -49,10 +52,16 @@ func (s *Store) ForkWith(ctx context.Context, from *Store, id checkpoint.ID, cha
 	if err != nil {
 		return nil, err
 	}
+	if p := parent.Probation; p != nil {
+		return nil, fmt.Errorf("fork snapshot %d of %s: %w since checkpoint %d; fork that one, or one behind the probation's end", id, from.dir, ErrOnProbation, p.Since)
+	}
 	if err := s.adopt(ctx, from, parent); err != nil {
 		return nil, fmt.Errorf("fork snapshot %d of %s: %w", id, from.dir, err)
 	}
 	m := parent.Derive(file)
+	if m.Next != nil { // the fork publishes elsewhere, and has nothing to go back to
+		m.Next.Probation = nil
+	}
 	for i := range m.Tasks {
 		m.Tasks[i].Operators = slices.Clone(m.Tasks[i].Operators)
 		for j := range m.Tasks[i].Operators {

@@ -154,6 +154,9 @@ func (s *Store) present(m *checkpoint.Manifest) error {
 // noteManifest counts the references of m; mu is held or not yet needed.
 func (s *Store) noteManifest(m *checkpoint.Manifest, file []byte) {
 	known := &manifest{kind: m.Kind, created: m.CreatedMS, sha: sha256Hex(file)}
+	if p := m.OnProbation(); p != nil {
+		known.since = p.Since
+	}
 	for ref := range m.Objects() {
 		known.digests = append(known.digests, ref.Digest)
 		s.refs[ref.Digest]++

@@ -18,7 +18,7 @@ type Swept struct {
 }
 
 // Retain keeps the newest n checkpoints (n >= 1) that nothing else keeps, drops the older ones and sweeps.
-// Savepoints, tagged snapshots and what another process holds a lease on stay and do not count. Tasks may be
+// Savepoints, tagged snapshots, that to which code on probation would go back, and what another process holds a lease on stay and do not count. Tasks may be
 // adding objects meanwhile. A crash in between leaves objects for the next sweep, never a snapshot without
 // its objects. A damaged manifest among the ones to keep stops it: what it needs is not known.
 func (s *Store) Retain(ctx context.Context, n int) (Swept, error) {
@@ -100,6 +100,11 @@ func (s *Store) kept(id checkpoint.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.manifests[id]
+	for _, later := range s.manifests {
+		if later.since == id {
+			return true
+		}
+	}
 	return s.registry.Snapshots[id].kept() || m != nil && m.kind == checkpoint.KindSavepoint
 }
 

@@ -78,9 +78,10 @@ type object struct {
 type manifest struct {
 	digests []string // with repetition
 	kind    checkpoint.Kind
-	created int64  // ms since 1970
-	sha     string // SHA-256 of the file
-	err     error  // why it cannot be read
+	created int64         // ms since 1970
+	sha     string        // SHA-256 of the file
+	since   checkpoint.ID // where code on probation would go back to; 0: nowhere
+	err     error         // why it cannot be read
 }
 
 // Open opens the store in dir, making it if there is none. Unless ReadOnly it takes the lock (a

@@ -23,7 +23,7 @@ func diffCommand(s streams) *cli.Command {
 		Description: "Each difference is a swap (at a barrier, while everything goes on), a restart (the tasks start anew from\n" +
 			"a checkpoint, in the same process) or state-breaking (has to be allowed by --drop, or can't be). The hash\n" +
 			"at the end is what apply wants.",
-		Flags:  []cli.Flag{stateDirFlag(), jsonFlag(), renameFlag()},
+		Flags:  []cli.Flag{stateDirFlag(), jsonFlag(), renameFlag(), probationFlag()},
 		Action: func(c *cli.Context) error { return diffPipeline(c, s) },
 	}
 }
@@ -39,6 +39,7 @@ func applyCommand(s streams) *cli.Command {
 		Flags: []cli.Flag{
 			stateDirFlag(), jsonFlag(), renameFlag(),
 			&cli.StringFlag{Name: "plan", Usage: "`HASH` that diff printed"},
+			probationFlag(),
 			&cli.StringSliceFlag{Name: "drop", Usage: "`OPERATOR` whose state may be dropped"},
 			&cli.DurationFlag{Name: "wait", Value: time.Minute, Usage: "how long to wait for the first checkpoint of the changed pipeline"},
 		},
@@ -60,7 +61,7 @@ func diffPipeline(c *cli.Context, s streams) error {
 		return err
 	}
 	defer cl.Close()
-	plan, err := cl.plan(c.Context, control.ChangeRequest{File: cl.file, Renamed: renamed})
+	plan, err := cl.plan(c.Context, control.ChangeRequest{File: cl.file, Renamed: renamed, Probation: c.Int("probation")})
 	if err != nil {
 		return err
 	}
@@ -70,6 +71,7 @@ func diffPipeline(c *cli.Context, s streams) error {
 			return
 		}
 		printSteps(w, plan.Steps)
+		printProbation(w, plan)
 		verb := "apply"
 		if plan.Kind == string(job.ChangeSwap) {
 			verb = "upgrade or apply"
@@ -95,7 +97,7 @@ func apply(c *cli.Context, s streams) error {
 		return err
 	}
 	defer cl.Close()
-	out, err := cl.change(c, s, control.ChangeRequest{File: cl.file, Renamed: renamed, Drop: c.StringSlice("drop"), Plan: c.String("plan")})
+	out, err := cl.change(c, s, control.ChangeRequest{File: cl.file, Renamed: renamed, Drop: c.StringSlice("drop"), Plan: c.String("plan"), Probation: c.Int("probation")})
 	if err != nil {
 		return err
 	}

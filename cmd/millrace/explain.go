@@ -84,6 +84,7 @@ func explain(g *operators.Graph) plan {
 	}
 	for _, n := range g.Nodes {
 		p.promise(g, n)
+		p.probation(g, n)
 		if n.Window != nil {
 			p.State = append(p.State, fmt.Sprintf("%s.windows: one value per key, %s", n.ID, g.StateKind))
 			if window.KeepsRecords(n.Window) {
@@ -133,6 +134,22 @@ func (p *plan) promise(g *operators.Graph, n *operators.Node) {
 				x.Why += "; but source " + src.ID + " can't be read again"
 			}
 		}
+	}
+	p.Promises = append(p.Promises, x)
+}
+
+// probation says what an upgrade's probation means for a sink.
+func (p *plan) probation(g *operators.Graph, n *operators.Node) {
+	k := g.Checkpoint.Probation
+	if n.Sink == nil || k == 0 {
+		return
+	}
+	x := planPoint{Operator: n.ID, Promise: "no probation"}
+	if problems := job.ProbationProblems(g, nil); len(problems) > 0 {
+		x.Why = "upgrades are refused: " + strings.Join(problems, "; ")
+	} else {
+		x.Promise = fmt.Sprintf("probation of %d checkpoints", k)
+		x.Why = fmt.Sprintf("after an upgrade output is held back, and comes up to %v later", job.ProbationDelay(g, k))
 	}
 	p.Promises = append(p.Promises, x)
 }

@@ -11,7 +11,7 @@ import (
 
 // Change implements control.Changeable.
 func (p *served) Change(ctx context.Context, r control.ChangeRequest) (control.Changed, error) {
-	c := worker.Change{Drop: r.Drop, Renamed: r.Renamed, Restore: r.Restore, ModulesOnly: r.ModulesOnly, Plan: r.Plan, Errors: r.Errors, DryRun: r.DryRun}
+	c := worker.Change{Drop: r.Drop, Renamed: r.Renamed, Restore: r.Restore, ModulesOnly: r.ModulesOnly, Plan: r.Plan, Errors: r.Errors, DryRun: r.DryRun, Probation: r.Probation}
 	if r.Restore == 0 {
 		g, err := load(ctx, r.File)
 		if err != nil {
@@ -38,7 +38,7 @@ func changeError(err error) error {
 }
 
 func changedAnswer(out *worker.Changed) control.Changed {
-	a := control.Changed{Plan: out.Hash, Kind: string(out.Kind), Steps: []control.Step{}, Checkpoint: out.Checkpoint, Millis: out.Millis}
+	a := control.Changed{Plan: out.Hash, Kind: string(out.Kind), Steps: []control.Step{}, Checkpoint: out.Checkpoint, Millis: out.Millis, Probation: out.Probation, DelayMS: out.Delay}
 	for _, d := range out.Differences {
 		a.Steps = append(a.Steps, control.Step{Kind: string(d.Kind), Operator: d.Operator, What: d.What, Drop: d.Drop, Migrate: d.Migrate})
 	}
@@ -62,7 +62,7 @@ func inForce(in *control.Info, st *job.Stats) {
 	}
 	in.Canary = canaryAnswer(st.Canary)
 	if u := st.Upgrade; u != nil {
-		in.Upgrade = &control.Upgrade{State: string(u.State), Checkpoint: u.Checkpoint, What: u.What, Reason: u.Reason, Millis: u.Millis}
+		in.Upgrade = &control.Upgrade{State: string(u.State), Checkpoint: u.Checkpoint, What: u.What, Reason: u.Reason, Millis: u.Millis, Held: u.Held}
 	}
 }
 

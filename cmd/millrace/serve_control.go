@@ -139,7 +139,7 @@ func controlError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the other side went
 		kind = control.KindFailed
-	case errors.Is(err, snapstore.ErrLeased):
+	case errors.Is(err, snapstore.ErrLeased), errors.Is(err, job.ErrBusy):
 		kind = control.KindBusy
 	case errors.Is(err, snapstore.ErrDamaged), errors.Is(err, archive.ErrDamaged):
 		kind = control.KindDamaged

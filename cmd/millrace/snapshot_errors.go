@@ -12,7 +12,7 @@ import (
 // refusals are what a store refuses to do: nothing was changed, and trying again does not help.
 var refusals = []error{
 	snapstore.ErrTagTaken, snapstore.ErrBadTag, snapstore.ErrNoTag, snapstore.ErrNoCheckpoint, snapstore.ErrNewest,
-	snapstore.ErrTagged, snapstore.ErrIDTaken, snapstore.ErrNotEmpty, snapstore.ErrNotStore, snapstore.ErrNewerFormat,
+	snapstore.ErrTagged, snapstore.ErrIDTaken, snapstore.ErrNotEmpty, snapstore.ErrOnProbation, snapstore.ErrNotStore, snapstore.ErrNewerFormat,
 	snapstore.ErrDamaged, checkpoint.ErrInvalid, checkpoint.ErrCorrupt, checkpoint.ErrNewerFormat,
 	archive.ErrNotArchive, archive.ErrDamaged, archive.ErrSealed, fs.ErrNotExist, fs.ErrExist,
 }

@@ -97,6 +97,9 @@ func printStatus(w io.Writer, in control.Info) {
 	}
 	if u := in.Upgrade; u != nil {
 		row("upgrade", "%s, at checkpoint %d: %s%s", u.State, u.Checkpoint, u.What, because(u.Reason))
+		if u.Held > 0 {
+			row("held", "output since checkpoint %d, for %d more checkpoints", u.Checkpoint, u.Held)
+		}
 	}
 	for _, r := range canaryRows(in.Canary) {
 		row(r[0], "%s", r[1])

@@ -28,9 +28,21 @@ func upgradeCommand(s streams) *cli.Command {
 		Flags: []cli.Flag{
 			stateDirFlag(), jsonFlag(),
 			&cli.Float64Flag{Name: "errors", Usage: "`SHARE` of the records that may fail on trial (default: 0.01, or twice that of the old code)"},
+			probationFlag(),
 			&cli.DurationFlag{Name: "wait", Value: time.Minute, Usage: "how long to wait for the end of the trial"},
 		},
 		Action: func(c *cli.Context) error { return upgrade(c, s) },
+	}
+}
+
+func probationFlag() cli.Flag {
+	return &cli.IntFlag{Name: "probation", Usage: "hold the new code's output back for `K` checkpoints, and discard it if the code fails in that time (default: checkpoint.probation of the file; -1: do not)"}
+}
+
+// printProbation says what a probation costs.
+func printProbation(w io.Writer, out control.Changed) {
+	if out.Probation > 0 {
+		fmt.Fprintf(w, "%-14s  output for %d checkpoints: it comes up to %v later\n", "holds", out.Probation, time.Duration(out.DelayMS)*time.Millisecond)
 	}
 }
 
@@ -67,7 +79,7 @@ func upgrade(c *cli.Context, s streams) error {
 		return err
 	}
 	defer cl.Close()
-	r := control.ChangeRequest{File: cl.file, ModulesOnly: true, Errors: c.Float64("errors")}
+	r := control.ChangeRequest{File: cl.file, ModulesOnly: true, Errors: c.Float64("errors"), Probation: c.Int("probation")}
 	plan, err := cl.plan(c.Context, r)
 	if err != nil {
 		return err
@@ -101,6 +113,7 @@ func (cl *changing) change(c *cli.Context, s streams, r control.ChangeRequest) (
 	}
 	if !c.Bool("json") {
 		printSteps(s.out, out.Steps)
+		printProbation(s.out, out)
 		for _, m := range out.Migrated {
 			fmt.Fprintf(s.out, "migrated        %s: %d entries of state %s, version %d to %d\n", m.Operator, m.Entries, m.State, m.From, m.To)
 		}
@@ -143,12 +156,24 @@ func (cl *changing) onTrial(c *cli.Context, s streams, out control.Changed) erro
 		u := in.Upgrade
 		switch {
 		case u == nil || u.State == string(job.UpgradeDone):
-			return show(c, s, out, func(w io.Writer) { fmt.Fprintln(w, "done: the next checkpoint is complete") })
+			return show(c, s, out, func(w io.Writer) {
+				if out.Probation > 0 {
+					fmt.Fprintln(w, "done: what was held is published")
+					return
+				}
+				fmt.Fprintln(w, "done: the next checkpoint is complete")
+			})
 		case u.State == string(job.UpgradeRolledBack), u.State == string(job.UpgradeFailed):
 			return &exitError{code: exitFailed, kind: "rolled_back", data: out,
 				err: fmt.Errorf("taken back to checkpoint %d, the old code runs: %s", u.Checkpoint, u.Reason)}
 		case time.Now().After(end):
-			return show(c, s, out, func(w io.Writer) { fmt.Fprintln(w, "on trial until the next checkpoint: millrace status tells") })
+			return show(c, s, out, func(w io.Writer) {
+				if u.Held > 0 {
+					fmt.Fprintf(w, "on probation, output is held for %d more checkpoints: millrace status tells\n", u.Held)
+					return
+				}
+				fmt.Fprintln(w, "on trial until the next checkpoint: millrace status tells")
+			})
 		}
 	}
 }

@@ -245,11 +245,14 @@ func TestUpgradePage(t *testing.T) {
 				continue
 			case args == "upgrade p.yaml":
 				l.module(cases.Upgrade("v2", cases.UpgradeCounts, 0))
+			case strings.HasPrefix(args, "upgrade p.yaml --probation"):
+				l.module(cases.Upgrade("v3", cases.UpgradeCounts, 0))
+				l.send(10)
 			case args == "diff p.yaml":
 				l.send(10)
 				change(t, l.dir, "parallelism: 2", "parallelism: 4")
 			case strings.HasPrefix(args, "snapshot create"):
-				l.settle("v1 v2")
+				l.settle("v1 v2 v3")
 			}
 			r := do(t, l.dir, strings.Fields(strings.Replace(args, "HASH", plan, 1))...)
 			r.want(t, 0)
@@ -259,10 +262,10 @@ func TestUpgradePage(t *testing.T) {
 			ran++
 		}
 	}
-	if ran != 6 {
-		t.Errorf("%d commands ran, expected 6", ran)
+	if ran != 7 {
+		t.Errorf("%d commands ran, expected 7", ran)
 	}
 	l.send(20)
-	l.settle("v1 v2")
+	l.settle("v1 v2 v3")
 	l.stop()
 }

@@ -22,6 +22,7 @@ type ChangeRequest struct {
 	Plan        string            `json:"plan,omitempty"`         // hash of the plan that was seen; empty: any
 	Errors      float64           `json:"errors,omitempty"`       // share of records that may fail on trial; 0: the default
 	DryRun      bool              `json:"dry_run,omitempty"`      // only the plan
+	Probation   int               `json:"probation,omitempty"`    // checkpoints for which output is held back; 0: as the file says, -1: none
 }
 
 // Step is one difference between what runs and what is to run.
@@ -49,6 +50,8 @@ type Changed struct {
 	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"` // at whose barrier it took place
 	Millis     int64         `json:"ms,omitempty"`         // without output, where the tasks started anew
 	Withdrawn  []Withdrawn   `json:"withdrawn,omitempty"`
+	Probation  int           `json:"probation,omitempty"` // checkpoints for which output is held back
+	DelayMS    int64         `json:"delay_ms,omitempty"`  // by how much that delays it
 	Migrated   []Migrated    `json:"migrated,omitempty"`
 }
 
@@ -69,6 +72,7 @@ type Upgrade struct {
 	What       string        `json:"what"`
 	Reason     string        `json:"reason,omitempty"`
 	Millis     int64         `json:"ms,omitempty"`
+	Held       int           `json:"held,omitempty"` // checkpoints until output on probation is published
 }
 
 func upgradeRoutes(s *Server) {

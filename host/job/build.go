@@ -206,7 +206,7 @@ func (a *attempt) context(n *operators.Node, i int) *operators.Context {
 		Range: state.TaskRange(i, n.Parallelism), Hasher: state.Hasher{Seed: a.seed}, Clock: a.job.opts.Clock, Log: a.log(),
 		WorkDir: filepath.Join(dir, "work", n.ID, fmt.Sprint(i)), StageDir: filepath.Join(dir, "stage", n.ID),
 		Objects: a.job.store, Budget: a.job.budget(n), StateKind: g.StateKind, Batch: g.BatchMax,
-		Restored: a.restoredOf(n.ID), Snapshot: a.startedAt(), Withdraw: a.from != nil && a.from.ID == a.job.restore, Group: a.groups[n.ID],
+		Restored: a.restoredOf(n.ID), Snapshot: a.startedAt(), Withdraw: a.from != nil && a.from.ID == a.job.restore, Held: a.heldSince(), Group: a.groups[n.ID],
 		Skips: a.job.skipsOf(n.ID), Describe: a.describer(n), Crash: crashpoint.Hit, Punctuator: a.punctuator(n)}
 }
 

@@ -104,13 +104,15 @@ func (c *comparison) add(kind ChangeKind, operator, format string, args ...any) 
 
 func (c *comparison) settings() {
 	o, n := c.old, c.now
+	checkpoints := o.Checkpoint
+	checkpoints.Probation = n.Checkpoint.Probation // read at an upgrade, by nothing that runs
 	if o.Name != n.Name {
 		c.add(ChangeBreaking, "", "the pipeline %s is another job than %s", n.Name, o.Name)
 	}
 	for _, s := range []struct {
 		name    string
 		was, is any
-	}{{"checkpoint", o.Checkpoint, n.Checkpoint}, {"memory", o.MemoryBytes, n.MemoryBytes}, {"state", o.StateKind, n.StateKind},
+	}{{"checkpoint", checkpoints, n.Checkpoint}, {"memory", o.MemoryBytes, n.MemoryBytes}, {"state", o.StateKind, n.StateKind},
 		{"batch", o.BatchMax, n.BatchMax}, {"linger", o.Linger, n.Linger}} {
 		if !reflect.DeepEqual(s.was, s.is) {
 			c.add(ChangeRestart, "", "%s changes", s.name)

@@ -84,6 +84,9 @@ func (d *driver) loop(ctx context.Context) error {
 			stop = nil
 			err = d.step(ctx, checkpoint.Stop{})
 		case r := <-requests:
+			if d.job.heldBack(r) {
+				continue
+			}
 			d.asked = append(d.asked, r)
 			err = d.step(ctx, r.trigger())
 		case r := <-swaps:
@@ -202,10 +205,10 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 		d.job.event(Event{Kind: EventCheckpoint, Checkpoint: fx.ID, Millis: (d.mono() - d.started[fx.ID]) / 1e6})
 		clear(d.started)
 		for _, t := range d.tasks {
-			t.Control(task.Control{Complete: fx.ID})
+			t.Control(task.Control{Complete: fx.ID, Held: fx.Held})
 		}
 		d.answer(fx.ID, nil)
-		d.swapped(fx.ID)
+		d.swapped(fx.ID, fx.Held)
 	case checkpoint.JobDone:
 		d.last = &fx
 	case checkpoint.FailJob:

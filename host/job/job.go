@@ -311,6 +311,7 @@ func (j *Job) coordinator(a *attempt) checkpoint.CoordinatorOptions {
 		TimeoutMS: g.Checkpoint.Timeout.Milliseconds(),
 		Template:  checkpoint.Manifest{Job: g.Name, Engine: Version, Seed: a.seed, Pipeline: j.pipeline, Canary: a.canary}}
 	o.Template.Modules = j.moduleRefs()
+	o.Probation = j.probationOf(a.from)
 	for _, v := range j.plan.Vertices {
 		o.Vertices = append(o.Vertices, checkpoint.Vertex{ID: v.ID, Parallelism: v.Parallelism, Source: v.Nodes[0].Source != nil})
 	}
@@ -347,6 +348,12 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 		return j.load(ctx, a)
 	}
 	a.canary = canary
+	if again, err = j.resumeProbation(ctx, m); err != nil {
+		return err
+	}
+	if again {
+		return j.load(ctx, a)
+	}
 	target := j.target(j.opts.Graph, j.opts.Drop, j.renamed, j.moduleRefs())
 	if !j.hasRun() { // what was dropped at the first start is gone at the next
 		if problems := j.emptyDrops(m); len(problems) > 0 {

@@ -64,7 +64,7 @@ func (j *Job) OutputAfter(id checkpoint.ID) (out []Output, err error) {
 		for _, t := range m.Tasks {
 			for _, o := range t.Operators {
 				for _, s := range o.Staged {
-					if !slices.ContainsFunc(out, func(x Output) bool { return x.Path == s.Final }) {
+					if !m.Holds(s) && !slices.ContainsFunc(out, func(x Output) bool { return x.Path == s.Final }) {
 						out = append(out, Output{info.ID, o.Operator, s.Final, s.Records})
 					}
 				}

@@ -124,6 +124,7 @@ type trial struct {
 	errors float64
 	what   string            // for people
 	fresh  map[string]string // digests of the modules that are new with it, to their operators
+	left   int               // checkpoints for which its output is held, 0: it is on no probation
 }
 
 // guestTrial is the trial as operator n sees it; nil: none.
@@ -143,9 +144,13 @@ func (j *Job) begin(v *Revision, after checkpoint.ID, limit float64, what string
 	j.upgraded(Upgrade{State: UpgradeTrial, Checkpoint: after, What: what})
 }
 
-// passed ends the trial once a later checkpoint is complete.
-func (j *Job) passed(id checkpoint.ID) {
+// passed ends the trial once a later checkpoint is complete whose output is not held.
+func (j *Job) passed(id checkpoint.ID, held bool) {
 	t := j.trial
+	if t != nil && held {
+		j.stillHeld(t)
+		return
+	}
 	if t == nil {
 		j.retire() // what a canary left
 		return
@@ -169,15 +174,18 @@ func (j *Job) takeBack(ctx context.Context, opened bool, err error) bool {
 	if t == nil || ctx.Err() != nil || opened && !guestop.IsGuestFault(err) {
 		return false
 	}
-	j.trial = nil
-	j.enforce(&t.before)
-	j.upgraded(Upgrade{State: UpgradeRolledBack, Checkpoint: t.after, What: t.what, Reason: err.Error()})
 	var fault *guestop.Fault
 	if errors.As(err, &fault) {
 		if rerr := j.refuseModules(t, err); rerr != nil {
 			j.warn("the refused module can't be noted: " + rerr.Error())
 		}
 	}
+	if t.left > 0 && !j.discardHeld(t.after) {
+		return false
+	}
+	j.trial = nil
+	j.enforce(&t.before)
+	j.upgraded(Upgrade{State: UpgradeRolledBack, Checkpoint: t.after, What: t.what, Reason: err.Error()})
 	j.event(Event{Kind: EventRolledBack, Checkpoint: t.after, Message: fmt.Sprintf("%s is taken back: %v", t.what, err)})
 	j.retire()
 	return true
@@ -197,6 +205,7 @@ const (
 // Upgrade is the last change of a running pipeline. It is serialisable.
 type Upgrade struct {
 	State      UpgradeState  `json:"state"`
+	Held       int           `json:"held,omitempty"`       // checkpoints until what the new code put out is published
 	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"` // at whose barrier
 	What       string        `json:"what"`
 	Reason     string        `json:"reason,omitempty"`

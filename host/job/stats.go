@@ -159,6 +159,9 @@ func (j *Job) result(done *checkpoint.JobDone) Result {
 		r.Complete, r.Stopped = done.Finished, !done.Finished
 		r.Already = j.current == nil
 	}
+	if note := j.heldNote(); note != "" {
+		r.Warnings = append(r.Warnings, note)
+	}
 	r.Warnings = append(r.Warnings, j.warnings...)
 	if r.Complete && !r.Already {
 		r.Warnings = append(r.Warnings, j.silence(&r.Stats)...)

@@ -33,6 +33,9 @@ type Swap struct {
 	Revision Revision
 	// Errors is the share of records that may fail in new code while it is on trial; 0: the default.
 	Errors float64
+	// Probation is for how many checkpoints behind the barrier nothing of the new code is published; 0: no longer than
+	// ever.
+	Probation int
 }
 
 // Swap changes the modules of a running job at the barrier of a checkpoint, which it starts: every task makes
@@ -56,6 +59,11 @@ func (j *Job) Swap(ctx context.Context, s Swap) (checkpoint.ID, error) {
 	}
 	if err := s.Revision.checkRefused(j.opts.StateDir, j.opts.RetryRefused); err != nil {
 		return 0, err
+	}
+	if s.Probation > 0 {
+		if problems := ProbationProblems(s.Revision.Graph, ds); len(problems) > 0 {
+			return 0, fmt.Errorf("%w: %s", ErrNoProbation, strings.Join(problems, "; "))
+		}
 	}
 	for {
 		r := &swapRequest{swap: &s, what: listed(ds, ChangeSwap), running: &running, differences: ds}
@@ -246,7 +254,11 @@ func (j *Job) keep(ctx context.Context, r *swapRequest) (*checkpoint.Next, error
 	if r.canary != nil {
 		return j.keepStep(ctx, r)
 	}
-	return j.keepRevision(ctx, &r.swap.Revision)
+	next, err := j.keepRevision(ctx, &r.swap.Revision)
+	if err == nil {
+		next.Probation = r.swap.probation(r.what)
+	}
+	return next, err
 }
 
 // keepRevision puts a version's pipeline and modules into the store.
@@ -289,8 +301,8 @@ func (d *driver) carried(ctx context.Context, id checkpoint.ID) error {
 }
 
 // swapped puts a version in force whose checkpoint is complete, or ends the trial of the one before.
-func (d *driver) swapped(id checkpoint.ID) {
-	d.job.passed(id)
+func (d *driver) swapped(id checkpoint.ID, held bool) {
+	d.job.passed(id, held)
 	r := d.swap
 	if r == nil || r.id != id {
 		return
@@ -300,6 +312,7 @@ func (d *driver) swapped(id checkpoint.ID) {
 		d.job.stepped(r, id)
 	} else {
 		d.job.begin(&r.swap.Revision, id, r.swap.Errors, r.what)
+		d.job.onProbation(r.swap.probation(r.what))
 	}
 	d.job.event(Event{Kind: EventUpgraded, Checkpoint: id, Message: r.what})
 	crashpoint.Hit(crashpoint.AfterSwap)

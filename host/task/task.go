@@ -29,6 +29,7 @@ type Control struct {
 	Barrier  *checkpoint.Barrier // sources: inject it now
 	Abort    checkpoint.ID       // give up aligning for it
 	Complete checkpoint.ID       // it is durable
+	Held     bool                // with Complete: nothing of it is published yet
 	// Look is called by the task's goroutine between two batches, with what finds an operator of its chain (nil:
 	// it has none of that id). It must be short and change nothing.
 	Look func(find func(operator string) operators.Operator)
@@ -367,7 +368,11 @@ func (t *Task) control(c Control) error {
 		c.Look(t.operator)
 	case c.Complete != 0:
 		for _, s := range t.snaps {
-			if err := s.op.Complete(c.Complete); err != nil {
+			complete := s.op.Complete
+			if h, ok := s.op.(operators.Holder); ok && c.Held {
+				complete = h.Held
+			}
+			if err := complete(c.Complete); err != nil {
 				return fmt.Errorf("operator %s: commit checkpoint %d: %w", s.stage.Node.ID, c.Complete, err)
 			}
 		}

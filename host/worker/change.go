@@ -32,6 +32,9 @@ type Change struct {
 	Plan        string  `json:"plan,omitempty"`   // hash of the plan that was seen; empty: any
 	Errors      float64 `json:"errors,omitempty"` // share of records that may fail on trial; 0: the default
 	DryRun      bool    `json:"dry_run,omitempty"`
+	// Probation is for how many checkpoints the output of what is swapped in is held back; 0: as the pipeline file says,
+	// -1: for none.
+	Probation int `json:"probation,omitempty"`
 }
 
 // Plan is what a change would do.
@@ -39,6 +42,9 @@ type Plan struct {
 	Hash        string           `json:"hash"`
 	Kind        job.ChangeKind   `json:"kind,omitempty"` // the hardest; empty: nothing changes
 	Differences []job.Difference `json:"differences"`
+	// Probation is for how many checkpoints output would be held back, and Delay by how much, in ms.
+	Probation int   `json:"probation,omitempty"`
+	Delay     int64 `json:"delay_ms,omitempty"`
 }
 
 // Changed is a change that was made, or, with DryRun, its plan.
@@ -84,6 +90,9 @@ func (l *Local) change(ctx context.Context, j *job.Job, c *Change, running, rev 
 	out.Differences = job.Compare(running.Side(), rev.Side(), c.Renamed)
 	out.Kind = job.Hardest(out.Differences)
 	out.Hash = planHash(running.Side(), rev.Side(), out.Differences, c.Renamed)
+	if err := out.onProbation(c, rev); err != nil {
+		return out, err
+	}
 	switch {
 	case c.Plan != "" && c.Plan != out.Hash:
 		return out, fmt.Errorf("%w: it is %s now, not %s; look at millrace diff again", ErrStalePlan, out.Hash, c.Plan)
@@ -102,7 +111,7 @@ func (l *Local) change(ctx context.Context, j *job.Job, c *Change, running, rev 
 		}
 	}
 	if out.Kind == job.ChangeSwap && c.Restore == 0 {
-		out.Checkpoint, err = j.Swap(ctx, job.Swap{Revision: *rev, Errors: c.Errors})
+		out.Checkpoint, err = j.Swap(ctx, job.Swap{Revision: *rev, Errors: c.Errors, Probation: out.Probation})
 		return out, err
 	}
 	out.Checkpoint, err = j.Change(ctx, job.Change{Revision: *rev, Restore: c.Restore, Errors: c.Errors})
@@ -110,6 +119,22 @@ func (l *Local) change(ctx context.Context, j *job.Job, c *Change, running, rev 
 		out.Millis, out.Migrated = u.Millis, u.Migrated
 	}
 	return out, err
+}
+
+// onProbation says for how long the change holds output back, or why it can't though it was asked to.
+func (p *Plan) onProbation(c *Change, rev *job.Revision) error {
+	k := c.Probation
+	if k == 0 {
+		k = rev.Graph.Checkpoint.Probation
+	}
+	if k <= 0 || c.Restore != 0 || p.Kind == "" {
+		return nil
+	}
+	if problems := job.ProbationProblems(rev.Graph, p.Differences); len(problems) > 0 {
+		return fmt.Errorf("%w: %s; --probation -1 does without", job.ErrNoProbation, strings.Join(problems, "; "))
+	}
+	p.Probation, p.Delay = k, job.ProbationDelay(rev.Graph, k).Milliseconds()
+	return nil
 }
 
 // tried checks functions that were not checked before.

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -36,6 +37,7 @@ type part struct {
 	size    int64
 	records int64
 	id      checkpoint.ID // barrier that cut it; 0: none yet
+	sum     string        // SHA-256 in hex of a part of an earlier run; file and hash are nil then
 	renamed bool
 	synced  bool        // staged bytes are durable; background only
 	durable atomic.Bool // the rename is
@@ -70,6 +72,12 @@ func (p *parts) open() (err error) {
 			continue
 		}
 		for _, f := range r.Staged {
+			if s.held(f) {
+				if err := p.keep(f); err != nil {
+					return err
+				}
+				continue
+			}
 			if err := s.republish(p.stage, f, filepath.Join(p.folder, filepath.Base(f.Final))); err != nil {
 				return err
 			}
@@ -86,6 +94,16 @@ func (p *parts) open() (err error) {
 	return p.refuseForeign()
 }
 
+// keep takes over a staged part that is not to be published yet.
+func (p *parts) keep(f checkpoint.StagedFile) error {
+	name := filepath.Base(f.Staged)
+	if err := p.sink.stillStaged(filepath.Join(p.stage, name), f.Size); err != nil {
+		return err
+	}
+	p.live = append(p.live, &part{name: name, size: f.Size, records: f.Records, id: f.Cut, sum: f.SHA256, synced: true})
+	return nil
+}
+
 // sweep removes staged parts of this task that no checkpoint speaks of.
 func (p *parts) sweep() error {
 	names, err := p.sink.disk.list(p.stage)
@@ -93,7 +111,8 @@ func (p *parts) sweep() error {
 		return err
 	}
 	for _, n := range names {
-		if t, _, ok := parsePart(n); ok && p.sink.mine(t) {
+		kept := slices.ContainsFunc(p.live, func(f *part) bool { return f.name == n })
+		if t, _, ok := parsePart(n); ok && !kept && p.sink.mine(t) {
 			if err := p.sink.disk.remove(filepath.Join(p.stage, n)); err != nil {
 				return err
 			}
@@ -223,9 +242,13 @@ func (p *parts) sync(listed []*part, snap *checkpoint.OperatorSnapshot) error {
 			}
 			f.synced = true
 		}
+		sum := f.sum
+		if sum == "" {
+			sum = hex.EncodeToString(f.hash.Sum(nil))
+		}
 		snap.Staged = append(snap.Staged, checkpoint.StagedFile{
 			Staged: filepath.Join(p.stage, f.name), Final: filepath.Join(p.folder, f.name),
-			Size: f.size, SHA256: hex.EncodeToString(f.hash.Sum(nil)), Records: f.records})
+			Size: f.size, SHA256: sum, Records: f.records, Cut: f.id})
 	}
 	if fresh {
 		if err := p.sink.disk.syncDir(p.stage); err != nil {

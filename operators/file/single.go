@@ -73,6 +73,14 @@ func (o *single) fresh() (err error) {
 }
 
 func (o *single) restore(dir string, staged []checkpoint.StagedFile) (err error) {
+	if o.state.End && len(staged) > 0 && o.sink.held(staged[0]) {
+		if err := o.sink.stillStaged(o.stage, o.state.Size); err != nil {
+			return err
+		}
+		o.sink.end, o.ends = true, staged[0].Cut
+		o.file, err = o.sink.disk.openAt(o.stage, o.state.Size)
+		return err
+	}
 	if o.state.End {
 		for _, f := range staged {
 			if err := o.sink.republish(dir, f, o.final); err != nil {
@@ -126,7 +134,7 @@ func (o *single) cut(id checkpoint.ID, end bool) (func(*checkpoint.OperatorSnaps
 		o.ends = id
 	}
 	sum := hex.EncodeToString(o.hash.Sum(nil))
-	file := o.file
+	file, ends := o.file, o.ends
 	return func(snap *checkpoint.OperatorSnapshot) (err error) {
 		if file != nil {
 			o.sink.ctx.Crash(crashpoint.AfterWrite)
@@ -139,7 +147,7 @@ func (o *single) cut(id checkpoint.ID, end bool) (func(*checkpoint.OperatorSnaps
 			o.sink.ctx.Crash(crashpoint.AfterSync)
 		}
 		if end {
-			snap.Staged = []checkpoint.StagedFile{{Staged: o.stage, Final: o.final, Size: st.Size, SHA256: sum, Records: st.Records}}
+			snap.Staged = []checkpoint.StagedFile{{Staged: o.stage, Final: o.final, Size: st.Size, SHA256: sum, Records: st.Records, Cut: ends}}
 		}
 		snap.Data, err = json.Marshal(st)
 		return err

@@ -166,6 +166,24 @@ func (s *Sink) Barrier(b checkpoint.Barrier) (operators.Pending, error) {
 // Step implements operators.Snapshotter.
 func (s *Sink) Step() (bool, error) { return false, nil }
 
+// Held implements operators.Holder: what is staged stays so, and in the list of the next checkpoints.
+func (s *Sink) Held(checkpoint.ID) error { return nil }
+
+// held says that a start does not publish a file yet.
+func (s *Sink) held(f checkpoint.StagedFile) bool { return s.ctx.Held != 0 && f.Cut > s.ctx.Held }
+
+// stillStaged checks a staged file that is held back.
+func (s *Sink) stillStaged(path string, size int64) error {
+	st, err := s.disk.stat(path)
+	if err != nil {
+		return fmt.Errorf("%w: %s, which is held back, is not there", operators.ErrOutputLost, path)
+	}
+	if st.Size() != size {
+		return fmt.Errorf("%w: %s has %d bytes, the checkpoint says %d", operators.ErrOutputLost, path, st.Size(), size)
+	}
+	return nil
+}
+
 // Complete implements operators.Snapshotter.
 func (s *Sink) Complete(id checkpoint.ID) error {
 	if err := s.out.publish(id); err != nil {

@@ -88,6 +88,14 @@ func (o *Op) Step() (bool, error) {
 
 // Complete implements operators.Snapshotter.
 func (o *Op) Complete(id checkpoint.ID) error {
+	if o.trial != nil && id > o.trial.After {
+		o.trial = nil
+	}
+	return o.Held(id)
+}
+
+// Held implements operators.Holder: the trial goes on.
+func (o *Op) Held(id checkpoint.ID) error {
 	if p, ok := o.cuts[id]; ok && p.memory != nil {
 		o.memory.keeper.Committed(p.memory)
 	}
@@ -95,9 +103,6 @@ func (o *Op) Complete(id checkpoint.ID) error {
 		if s, err := p.frozen.Result(); err == nil {
 			o.keyed.Committed(s)
 		}
-	}
-	if o.trial != nil && id > o.trial.After {
-		o.trial = nil
 	}
 	maps.DeleteFunc(o.cuts, func(k checkpoint.ID, _ *pending) bool { return k <= id })
 	return nil

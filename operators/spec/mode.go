@@ -52,7 +52,7 @@ func (b *builder) mode(o *object) {
 		c = &object{}
 	}
 	g.Checkpoint = operators.CheckpointSettings{Interval: c.duration("interval", interval),
-		Timeout: c.duration("timeout", time.Minute), Retain: int(c.integer("retain", 3)), Store: b.store(o)}
+		Timeout: c.duration("timeout", time.Minute), Retain: int(c.integer("retain", 3)), Probation: int(c.integer("probation", 0)), Store: b.store(o)}
 	if g.Checkpoint.Timeout == 0 {
 		b.problem(c.node.Line, "checkpoint.timeout", "no checkpoint could complete in 0s", "the default is 60s")
 	}

@@ -113,6 +113,7 @@ var checkpointShape = &shape{fields: []field{
 	{name: "interval", kind: kindDuration, doc: "Time between checkpoints; 0s: only at the end. Default 1s; mode batch: 0s, chosen by auto: 60s."},
 	{name: "timeout", kind: kindDuration, doc: "A checkpoint not complete by then is given up. Default 60s."},
 	{name: "retain", kind: kindInt, min: 1, max: 1000, doc: "Complete checkpoints kept; default 3."},
+	{name: "probation", kind: kindInt, min: 0, max: 1000, doc: "Checkpoints for which the output of modules that an upgrade brought is held back, to be discarded if they fail; default 0."},
 	{name: "store", kind: kindTextOr, object: storeShape, doc: "Where copies of the snapshots go: a URL, or an object. Default: nowhere."},
 }}
 
