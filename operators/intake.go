@@ -53,7 +53,7 @@ type Intake struct {
 	punct *punctuation // nil: no function decides the watermark
 
 	clock   *intakeClock // nil: nobody notes or repeats what the clock does
-	decoded int64        // records, see Decodings
+	decoded int64        // records, counted where clock is not nil
 	numbers []uint32     // of the splits in record positions
 }
 
@@ -212,7 +212,6 @@ func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, er
 			return err
 		}
 	}
-	in.decoded++
 	if in.restamp {
 		r.Time = in.stamp
 	}
@@ -225,7 +224,8 @@ func (in *Intake) Decoded(b *abi.Batch, split int, r *abi.Record, raw []byte, er
 		}
 	}
 	at, kept := r.Time, !nullKey
-	if in.beyond(at) {
+	if at > in.wm.horizon {
+		in.ahead()
 		if at = abi.NoTime; kept {
 			if kept, err = in.future(r); err != nil {
 				return err

@@ -14,8 +14,7 @@ type intakeClock struct {
 	script  ClockScript // nil: the clock decides
 	stamped int64       // last stamp noted; abi.NoTime: none since the last cut
 	held    []ClockEvent
-	future  bool // the record at hand is from the future, by the script
-	beyond  bool // and what its watermark function will say
+	beyond  bool // what the watermark function will say of the record at hand is too far ahead, by the script
 }
 
 // UsesClock says that the clock matters to the records or watermarks of the source.
@@ -35,7 +34,8 @@ func (in *Intake) Clocked(notes ClockNotes, script ClockScript) {
 	}
 }
 
-// Decodings is how many records were decoded since Open, whatever became of them: the places of clock events.
+// Decodings is how many records were decoded since Open, whatever became of them: the places of clock events. It is
+// counted with Clocked only.
 func (in *Intake) Decodings() int64 { return in.decoded }
 
 // CutClock begins a new log: what it needs to know is noted again.
@@ -107,16 +107,16 @@ func (in *Intake) note(e ClockEvent) {
 	}
 }
 
-// begun is called before a record is taken.
+// begun is called before a record is taken. One that is from the future by the script finds a horizon that it is beyond.
 func (in *Intake) begun(b *abi.Batch) error {
 	c := in.clock
-	if in.Repeating() {
+	if c.script != nil && in.Repeating() {
 		if err := in.repeat(b); err != nil {
 			return err
 		}
-		c.future, c.beyond = false, false
+		in.wm.horizon, c.beyond = math.MaxInt64, false
 		if e, ok := c.script.Next(); ok && e.Kind == ClockFuture && e.N == in.decoded {
-			c.future, in.wm.now = true, e.MS
+			in.wm.horizon, in.wm.now = math.MinInt64, e.MS
 			c.script.Pop()
 		}
 		if e, ok := c.script.Next(); ok && e.Kind == ClockBeyond && e.N == in.decoded {
@@ -128,20 +128,18 @@ func (in *Intake) begun(b *abi.Batch) error {
 		c.stamped = in.stamp
 		c.notes.Add(ClockEvent{Kind: ClockStamp, N: in.decoded, MS: in.stamp})
 	}
+	in.decoded++
 	return nil
 }
 
-// beyond says that a time is too far ahead of the clock to go by.
-func (in *Intake) beyond(at int64) bool {
-	future := at > in.wm.horizon
-	if in.clock == nil {
-		return future
-	}
-	if future = future || in.clock.future; future {
-		in.clock.future = false
+// ahead notes that the record at hand is too far ahead of the clock to go by.
+func (in *Intake) ahead() {
+	if in.clock != nil {
+		if in.clock.script != nil {
+			in.wm.horizon = math.MaxInt64 // it was this record's
+		}
 		in.hold(ClockEvent{Kind: ClockFuture, N: in.decoded - 1, MS: in.wm.now})
 	}
-	return future
 }
 
 // told takes what a watermark function said behind a record.

@@ -12,7 +12,9 @@ import (
 // ErrMissing: there is no log where one is needed.
 var ErrMissing = errors.New("there is no log of the clock")
 
-// Reader is the log of one task over a stretch. A task gets a new one at each start.
+// Reader is the log of one task over a stretch. A task gets a new one at each start. Restarts within the stretch are
+// repeated as what the clock did at them; one across which the clock was set back leaves other stamps in states with a TTL by
+// the clock, since operators forget then how far it was.
 type Reader struct {
 	task     checkpoint.TaskID
 	stretch  string // for people
