@@ -126,13 +126,14 @@ func (s *slice) revise(o *Options) (*worker.Revised, error) {
 	if err != nil {
 		return nil, refuse("%w", err)
 	}
-	own := map[string]bool{}
+	own, with := map[string]bool{}, "the changed pipeline"
 	for _, m := range o.Modules {
 		own[m.Path] = true
+		with += ", " + m.Path
 	}
 	now, err := s.old.Revise(s.file, text, own, o.File != "")
 	if err != nil {
-		return nil, refuse("%w", err)
+		return nil, refuse("%s: %w", with, err)
 	}
 	if err := s.input.Fits(now.Graph); err != nil {
 		return nil, err
