@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +144,10 @@ func TestModulesThatCantBeCaptured(t *testing.T) {
 			m.DataCount, m.Datas = true, []w.Data{{Passive: true, Bytes: []byte("x")}}
 			m.Func(none, none, nil, w.Op(0xfc, 9, 0))
 		}, describe(abi.SnapshotMemory, keyed)),
+		"global 1 holds a reference": assemble(func(m *w.Module) {
+			m.Global(w.I32, true, w.I32Const(1))
+			m.Global(w.ExternRef, true, w.Op(0xd0, w.ExternRef))
+		}, describe(abi.SnapshotMemory, keyed)),
 		"global 0 holds a reference": assemble(func(m *w.Module) {
 			m.Global(w.FuncRef, true, w.Op(0xd0, w.FuncRef))
 		}, describe(abi.SnapshotMemory, keyed)),
@@ -158,4 +164,57 @@ func TestModulesThatCantBeCaptured(t *testing.T) {
 	if _, err := compile(t, assemble(nil, describe(abi.SnapshotMemory, keyed)), nil); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestMemoriesThatCantBeCaptured: what the host does not own, or another thread writes, is refused by name too.
+func TestMemoriesThatCantBeCaptured(t *testing.T) {
+	good := assemble(nil, func(m *w.Module) {
+		m.Customs = []w.Custom{{Name: abi.DescriptorSection, Bytes: []byte(`{"abi":0,"snapshot":"memory","functions":[{"name":"f","kind":"process","keyed":true}]}`)}}
+	})
+	for problem, wasm := range map[string][]byte{
+		"uses threads (shared memory)":  withSection(t, good, 5, []byte{1, 3, 32, 64}),
+		"imports the memory env.memory": withSection(t, good, 2, slices.Concat([]byte{2}, importSection(t, good)[1:], []byte("\x03env\x06memory\x02\x00\x20"))),
+	} {
+		if _, err := compile(t, wasm, nil); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("error %v, expected %q", err, problem)
+		}
+		if r, err := Inspect(wasm); err != nil || !strings.Contains(strings.Join(r.Problems, "; "), problem) {
+			t.Errorf("inspect: %v, problems %q, expected %q", err, r.Problems, problem)
+		}
+	}
+}
+
+// eachSection gives the sections of a module: whole, and what is behind the length.
+func eachSection(t *testing.T, wasm []byte, f func(id byte, whole, payload []byte)) {
+	t.Helper()
+	for at := 8; at < len(wasm); {
+		n, used := binary.Uvarint(wasm[at+1:])
+		end := at + 1 + used + int(n)
+		f(wasm[at], wasm[at:end], wasm[at+1+used:end])
+		at = end
+	}
+}
+
+func importSection(t *testing.T, wasm []byte) (payload []byte) {
+	t.Helper()
+	eachSection(t, wasm, func(id byte, _, p []byte) {
+		if id == 2 {
+			payload = p
+		}
+	})
+	return payload
+}
+
+// withSection puts another payload into a section.
+func withSection(t *testing.T, wasm []byte, id byte, payload []byte) []byte {
+	t.Helper()
+	out := append([]byte(nil), wasm[:8]...)
+	eachSection(t, wasm, func(is byte, whole, _ []byte) {
+		if is == id {
+			out = append(binary.AppendUvarint(append(out, id), uint64(len(payload))), payload...)
+			return
+		}
+		out = append(out, whole...)
+	})
+	return out
 }

@@ -44,4 +44,6 @@ func TestWasmtimeFaults(t *testing.T) {
 func TestWasmtimeAdopts(t *testing.T) {
 	captureAndAdopt(t, Options{}, Options{Wasmtime: true})
 	captureAndAdopt(t, Options{Wasmtime: true}, Options{})
+	ledgersGoOn(t, Options{}, Options{Wasmtime: true})
+	ledgersGoOn(t, Options{Wasmtime: true}, Options{})
 }
