@@ -19,28 +19,29 @@ var ledgers = []struct{ language, module string }{
 	{"go", ".build/guests/ledger-go.wasm"}, {"assemblyscript", "guests/cases/ledger/ledger-as.wasm"},
 }
 
-// memory kills pipelines of such guests at random times, as often in each language.
+// memory kills pipelines of such guests at random times, as often in each language, and as often where each process
+// has the module of another language than the one before it, so that it goes on with what that one saves.
 func memory(o *options, total *drive.Outcome, t *tally) error {
 	build := exec.Command("go", "run", "./guests/build", "-go", "ledger")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build the Go guest: %w", err)
 	}
-	for i, l := range ledgers {
-		if !selected(o.language, l.language) {
-			continue
-		}
+	var modules []string
+	for _, l := range ledgers {
 		module, err := filepath.Abs(l.module)
 		if err != nil {
 			return err
 		}
-		c := o.config(drive.Variant{Name: l.language, Keys: 300, Splits: 2, Parallelism: 3, Memory: "64MiB", State: "disk",
-			BadEvery: o.records / 4, Guest: module}, "")
-		c.Template = ledgerTemplate
-		kills := o.memoryKills / len(ledgers)
-		if i < o.memoryKills%len(ledgers) {
-			kills++
+		modules = append(modules, module)
+	}
+	try := func(language, guest string, guests []string, kills int) error {
+		if !selected(o.language, language) {
+			return nil
 		}
+		c := o.config(drive.Variant{Name: language, Keys: 300, Splits: 2, Parallelism: 3, Memory: "64MiB", State: "disk",
+			BadEvery: o.records / 4, Guest: guest, Guests: guests}, "")
+		c.Template = ledgerTemplate
 		t.memoryWanted += kills
 		got, m, err := c.RandomMemory(kills, 10)
 		if err != nil {
@@ -49,6 +50,16 @@ func memory(o *options, total *drive.Outcome, t *tally) error {
 		t.memoryKills += got.Kills
 		t.memory.Add(m)
 		total.Add(got)
+		return nil
 	}
-	return nil
+	for i, l := range ledgers {
+		kills := o.memoryKills / len(ledgers)
+		if i < o.memoryKills%len(ledgers) {
+			kills++
+		}
+		if err := try(l.language, modules[i], nil, kills); err != nil {
+			return err
+		}
+	}
+	return try("in-turn", "", modules, o.memoryKills/len(ledgers))
 }

@@ -48,6 +48,8 @@ type Variant struct {
 	Single      bool   // outputs are single files, not folders of parts
 	BadEvery    int    // as in oracle.Generator
 	Guest       string // path of a module of its own; empty: the one in Modules
+	// Guests are taken in turn by the processes of a trial, in place of Guest.
+	Guests []string
 }
 
 // Pipeline is what a template may use.
@@ -111,16 +113,24 @@ func (c *Config) emptyTrial(name string) (*trial, error) {
 	t := &trial{cfg: c, dir: dir, in: oracle.NewInput(),
 		pipeline: Pipeline{Variant: c.Variant, Input: filepath.Join(dir, "in-*.ndjson"), Modules: c.Modules,
 			Output: c.output(dir, outFolder), Rejected: c.output(dir, lettersFolder+"/rejected"), Dead: c.output(dir, lettersFolder+"/dead")}}
-	tpl, err := template.New("pipeline").Option("missingkey=error").Parse(c.Template)
+	t.file = filepath.Join(dir, "pipeline.yaml")
+	return t, t.writePipeline()
+}
+
+// writePipeline writes the pipeline file for the next process.
+func (t *trial) writePipeline() error {
+	if g := t.pipeline.Guests; len(g) > 0 {
+		t.pipeline.Guest = g[t.out.Runs%len(g)]
+	}
+	tpl, err := template.New("pipeline").Option("missingkey=error").Parse(t.cfg.Template)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var text bytes.Buffer
 	if err := tpl.Execute(&text, t.pipeline); err != nil {
-		return nil, err
+		return err
 	}
-	t.file = filepath.Join(dir, "pipeline.yaml")
-	return t, os.WriteFile(t.file, text.Bytes(), 0o644)
+	return os.WriteFile(t.file, text.Bytes(), 0o644)
 }
 
 // Folders of a trial.
@@ -173,6 +183,10 @@ func (t *trial) start(plan string, killAfter time.Duration) ending {
 	var talk bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Dir = &talk, &talk, t.dir
 	cmd.Env = append(os.Environ(), "MILLRACE_CRASH="+plan, "MILLRACE_CRASH_TRACE="+filepath.Join(t.dir, "trace"))
+	if err := t.writePipeline(); err != nil {
+		t.fail("pipeline file: %v", err)
+		return failed
+	}
 	t.out.Runs++
 	if err := cmd.Start(); err != nil {
 		t.fail("start: %v", err)
