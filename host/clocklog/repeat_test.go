@@ -175,7 +175,9 @@ type scene struct {
 	run   *jobtest.Run
 	at    int64 // event time
 	most  int64 // of the clock
-	seed  uint64
+	// forward: the clock is not set back, because of a restart: see Reader.
+	forward bool
+	seed    uint64
 }
 
 func newScene(t *testing.T, yaml string, seed uint64, times operators.TimeSettings) *scene {
@@ -253,7 +255,9 @@ func (s *scene) act() {
 		s.clock.now.Add(rng.Int64N(300))
 		s.most = max(s.most, s.clock.NowMS())
 	case n < 9:
-		s.clock.now.Add(rng.Int64N(3000) - 500)
+		if d := rng.Int64N(3000) - 500; d > 0 || !s.forward {
+			s.clock.now.Add(d)
+		}
 		s.most = max(s.most, s.clock.NowMS())
 	default:
 		time.Sleep(time.Duration(rng.IntN(1500)) * time.Microsecond)
@@ -453,7 +457,8 @@ func repeatOne(t *testing.T, seed uint64) (lines, size int) {
 		}
 		if k > 0 && rng.IntN(4) == 0 { // what came since the checkpoint is read again, at other times
 			s.run.Crash()
-			s.clock.now.Store(max(s.clock.NowMS(), s.most) + rng.Int64N(2000)) // see the documentation of Reader
+			s.clock.now.Store(max(s.clock.NowMS(), s.most) + rng.Int64N(2000))
+			s.forward = true
 			s.run = s.Start()
 		} else if rng.IntN(6) == 0 {
 			s.run.Stop()
@@ -461,6 +466,7 @@ func repeatOne(t *testing.T, seed uint64) (lines, size int) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			s.clock.now.Store(max(s.clock.NowMS(), s.most))
+			s.forward = true
 			s.run = s.Start()
 		}
 		for range 1 + rng.IntN(10) {
