@@ -42,7 +42,9 @@ type run struct {
 	sinks   map[string]int64
 	notes   []string
 	tell    sync.Mutex // of Options.Differs
-	began   time.Time
+	// recorded: a source gives what was recorded.
+	recorded bool
+	began    time.Time
 }
 
 // Result is a replay that ended.
@@ -102,6 +104,9 @@ func (r *run) run(ctx context.Context) (_ *Result, err error) {
 	r.ends = &ends{end: r.o.End, left: r.o.End.Records}
 	jo := job.Options{Graph: r.graph, StateDir: r.dir, Module: r.o.Code.Module, Source: r.source, Operator: r.operator, Guest: r.guest, Window: r.window,
 		Clock: r.o.Clock, Log: r.o.Log, Restarts: -1, RetryRefused: true, Event: r.event}
+	if jo.Clocks, err = r.clocks(ctx); err != nil {
+		return nil, err
+	}
 	if r.job, err = job.New(ctx, jo); err != nil {
 		return nil, err
 	}
@@ -146,14 +151,16 @@ func (r *run) prepared(g *operators.Graph) *operators.Graph {
 func (r *run) readable() error {
 	var problems []error
 	for _, n := range r.graph.Nodes {
-		if n.Source == nil || connect.Promise(n) != operators.PromiseLossy {
+		if n.Source == nil {
 			continue
 		}
 		src, err := r.o.Source(n)
 		if err != nil {
 			return err
 		}
-		if _, ok := src.(Recorded); !ok {
+		if _, ok := src.(Recorded); ok {
+			r.recorded = true
+		} else if connect.Promise(n) == operators.PromiseLossy {
 			problems = append(problems, fmt.Errorf("%w: source %s: what is taken from a %s is gone; only files and generators can be read again", ErrUnreadable, n.ID, n.Source.Connector))
 		}
 		problems = append(problems, src.Close())
