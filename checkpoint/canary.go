@@ -36,11 +36,14 @@ func (c *Canary) Module(operator string) (ModuleRef, bool) {
 }
 
 // String is "slots 0-3276 (5 %)".
-func (c *Canary) String() string { return SlotsText(c.Slots()) }
+func (c *Canary) String() string { return SlotsText(c.Lo, c.Hi) }
 
-// SlotsText names a range of slots, both ends included, with its share of all.
-func SlotsText(r state.Range) string {
-	return fmt.Sprintf("slots %d-%d (%.3g %%)", r.Lo, r.Hi-1, 100*float64(r.Hi-r.Lo)/state.Slots)
+// AllSlots is how many slots there are.
+const AllSlots = state.Slots
+
+// SlotsText names slots [lo, hi), both ends included, with their share of all.
+func SlotsText(lo, hi uint32) string {
+	return fmt.Sprintf("slots %d-%d (%.3g %%)", lo, hi-1, 100*float64(hi-lo)/AllSlots)
 }
 
 func (c *Canary) validate() error {

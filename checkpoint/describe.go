@@ -6,8 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-
-	"github.com/millrace-io/millrace/state"
 )
 
 // OperatorInfo is what a snapshot holds for one operator, over all its tasks.
@@ -37,7 +35,7 @@ func (c *CanaryInfo) String() string {
 	if c == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%.12s has %s", c.Module, SlotsText(state.Range{Lo: c.Lo, Hi: c.Hi}))
+	return fmt.Sprintf("%.12s has %s", c.Module, SlotsText(c.Lo, c.Hi))
 }
 
 // StateInfo is one state of one operator, over all its tasks.

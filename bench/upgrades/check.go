@@ -14,10 +14,10 @@ import (
 
 // tally counts what trials did and what was wrong with their output.
 type tally struct {
-	Swaps, Scales, TakenBack, Refused, Migrated, RolledBack, Kills int
-	Records                                                        int
-	Lost, Doubled, Reordered, Versions                             int
-	Failures                                                       []string
+	Swaps, Scales, Canaries, TakenBack, Refused, Migrated, RolledBack, Kills int
+	Records                                                                  int
+	Lost, Doubled, Reordered, Versions                                       int
+	Failures                                                                 []string
 }
 
 func (t *tally) wrong() bool {
@@ -27,6 +27,7 @@ func (t *tally) wrong() bool {
 func (t *tally) add(o *tally) {
 	t.Swaps += o.Swaps
 	t.Scales += o.Scales
+	t.Canaries += o.Canaries
 	t.TakenBack += o.TakenBack
 	t.Refused += o.Refused
 	t.Migrated += o.Migrated
@@ -75,8 +76,9 @@ type line struct {
 	Tag string // v and the version's number
 }
 
-// check holds the output against the records sent: record i of key k has number i*keys+k.
-func (t *tally) check(dir string, sent, keys int, good map[string]bool) error {
+// check holds the output against the records sent: record i of key k has number i*keys+k. order makes, for a key,
+// what says whether a version may come next.
+func (t *tally) check(dir string, sent, keys int, order func(key string) func(tag string) bool) error {
 	names, err := parts(dir)
 	if err != nil {
 		return err
@@ -97,19 +99,33 @@ func (t *tally) check(dir string, sent, keys int, good map[string]bool) error {
 		}
 	}
 	for k := range keys {
-		t.checkKey(byKey[fmt.Sprintf("k%d", k)], k, sent, keys, good)
+		key := fmt.Sprintf("k%d", k)
+		t.checkKey(byKey[key], k, sent, keys, order(key))
 	}
 	return nil
 }
 
+// rising lets good versions follow each other by their numbers.
+func rising(good map[string]bool) func(string) func(string) bool {
+	return func(string) func(string) bool {
+		version := 0
+		return func(tag string) bool {
+			v, err := strconv.Atoi(strings.TrimPrefix(tag, "v"))
+			ok := err == nil && v >= version && good[tag]
+			version = v
+			return ok
+		}
+	}
+}
+
 // checkKey holds one key's outputs against its records.
-func (t *tally) checkKey(ls []line, k, sent, keys int, good map[string]bool) {
+func (t *tally) checkKey(ls []line, k, sent, keys int, follows func(tag string) bool) {
 	want := 0
 	if sent > k {
 		want = (sent - k + keys - 1) / keys
 	}
 	seen := map[uint64]int{}
-	xor, at, version := uint64(0), -1, 0
+	xor, at := uint64(0), -1
 	for _, l := range ls {
 		if seen[l.N]++; seen[l.N] > 1 {
 			t.Doubled++
@@ -123,11 +139,9 @@ func (t *tally) checkKey(ls []line, k, sent, keys int, good map[string]bool) {
 			t.Reordered++ // the state had seen others before, or in another order
 			xor = l.Xor
 		}
-		v, err := strconv.Atoi(strings.TrimPrefix(l.Tag, "v"))
-		if err != nil || v < version || !good[l.Tag] {
+		if !follows(l.Tag) {
 			t.Versions++
 		}
-		version = v
 	}
 	t.Lost += max(0, want-len(seen))
 }

@@ -1,10 +1,10 @@
 // Command upgrades proves that a running pipeline can be changed: it builds millrace with crash points, runs a
 // pipeline as a real process whose input never rests, and changes it again and again by the command line:
-// other modules, modules that trap, that do not fit, that rewrite state, another parallelism, savepoints and
-// roll-backs; at some changes the process is killed and started again. In the end every record must have been
+// other modules, modules that trap, that do not fit, that rewrite state, another parallelism, savepoints,
+// roll-backs and canaries; at some changes the process is killed and started again. In the end every record must have been
 // handled once, in order per key, and versions must have followed each other.
 //
-//	go run ./bench/upgrades                  200 swaps and 200 of rescaling and savepoints
+//	go run ./bench/upgrades                  200 swaps, 200 of rescaling and savepoints, 200 steps of canaries
 //	UPGRADE_CYCLES=10 go run ./bench/upgrades
 //	go run ./bench/upgrades -seed 7          with the seed a failed run printed
 //
@@ -28,6 +28,7 @@ type options struct {
 	seed    uint64
 	swaps   int
 	scales  int
+	canary  int
 	perRun  int // changes of one trial
 	scratch string
 	binary  string
@@ -43,6 +44,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of which change comes next and where kills fall")
 	flag.IntVar(&o.swaps, "swaps", cycles, "changes of modules")
 	flag.IntVar(&o.scales, "scales", cycles, "changes of parallelism, by savepoint or live")
+	flag.IntVar(&o.canary, "canaries", cycles, "steps of canaries: begun, widened, reverted, promoted")
 	flag.IntVar(&o.perRun, "per-trial", 20, "changes of one trial")
 	flag.StringVar(&o.scratch, "scratch", "", "folder for trials; empty: a temporary one, in memory where possible")
 	flag.StringVar(&o.binary, "binary", "", "millrace built with the tag crash; empty: build it")
@@ -73,7 +75,7 @@ func run(o *options) error {
 			return fmt.Errorf("build millrace: %w", err)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "upgrades: seed %d, %d swaps, %d of rescaling and savepoints, trials in %s\n", o.seed, o.swaps, o.scales, o.scratch)
+	fmt.Fprintf(os.Stderr, "upgrades: seed %d, %d swaps, %d of rescaling and savepoints, %d steps of canaries, trials in %s\n", o.seed, o.swaps, o.scales, o.canary, o.scratch)
 	start := time.Now()
 	var total tally
 	for i := 0; total.Swaps < o.swaps || total.Scales < o.scales; i++ {
@@ -85,6 +87,13 @@ func run(o *options) error {
 		if got.wrong() {
 			break
 		}
+	}
+	for i := 0; total.Canaries < o.canary && !total.wrong(); i++ {
+		got, err := o.canaryTrial(uint64(i), o.canary-total.Canaries)
+		if err != nil {
+			return err
+		}
+		total.add(got)
 	}
 	report(o, &total)
 	result.Note("upgrades.duration", time.Since(start).Seconds(), "s")
@@ -105,11 +114,12 @@ func report(o *options, t *tally) {
 	}
 	result.AtLeast("upgrades.swaps", float64(t.Swaps), "changes", float64(o.swaps))
 	result.AtLeast("upgrades.scales", float64(t.Scales), "changes", float64(o.scales))
+	result.AtLeast("upgrades.canaries", float64(t.Canaries), "steps", float64(o.canary))
 	result.Note("upgrades.taken_back", float64(t.TakenBack), "changes")
 	result.Note("upgrades.refused", float64(t.Refused), "changes")
 	result.Note("upgrades.migrated", float64(t.Migrated), "changes")
 	result.Note("upgrades.rolled_back", float64(t.RolledBack), "changes")
-	result.AtLeast("upgrades.kills", float64(t.Kills), "kills", float64((o.swaps+o.scales)/20))
+	result.AtLeast("upgrades.kills", float64(t.Kills), "kills", float64((o.swaps+o.scales+o.canary)/20))
 	result.Note("upgrades.records", float64(t.Records), "records")
 	result.AtMost("upgrades.lost", float64(t.Lost), "records", 0)
 	result.AtMost("upgrades.doubled", float64(t.Doubled), "records", 0)

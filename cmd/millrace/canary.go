@@ -14,7 +14,6 @@ import (
 
 	"github.com/millrace-io/millrace/checkpoint"
 	"github.com/millrace-io/millrace/host/control"
-	"github.com/millrace-io/millrace/state"
 )
 
 func canaryCommand(s streams) *cli.Command {
@@ -90,8 +89,8 @@ func canaryRequest(c *cli.Context) (r control.CanaryRequest, err error) {
 		r.Hi, err = slotsOf(c.String("share"))
 	case c.IsSet("slots"):
 		var lo, hi uint32
-		if n, serr := fmt.Sscanf(c.String("slots")+"\n", "%d-%d\n", &lo, &hi); n != 2 || serr != nil || hi >= state.Slots || lo > hi {
-			return r, fmt.Errorf("--slots %s: expected 0-N, N at most %d", c.String("slots"), state.Slots-1)
+		if n, serr := fmt.Sscanf(c.String("slots")+"\n", "%d-%d\n", &lo, &hi); n != 2 || serr != nil || hi >= checkpoint.AllSlots || lo > hi {
+			return r, fmt.Errorf("--slots %s: expected 0-N, N at most %d", c.String("slots"), checkpoint.AllSlots-1)
 		}
 		r.Lo, r.Hi = lo, hi+1
 	}
@@ -105,7 +104,7 @@ func slotsOf(share string) (uint32, error) {
 	if !ok || err != nil || !(p > 0 && p <= 100) {
 		return 0, fmt.Errorf("--share %s: expected a percentage over 0%% and up to 100%%, such as 5%%", share)
 	}
-	return uint32(math.Ceil(state.Slots * p / 100)), nil
+	return uint32(math.Ceil(checkpoint.AllSlots * p / 100)), nil
 }
 
 func printCanaryStep(w io.Writer, was *control.Canary, out *control.CanaryStep) {
@@ -124,7 +123,7 @@ func printCanaryStep(w io.Writer, was *control.Canary, out *control.CanaryStep) 
 }
 
 func slotsText(c *control.Canary) string {
-	return checkpoint.SlotsText(state.Range{Lo: c.Lo, Hi: c.Hi})
+	return checkpoint.SlotsText(c.Lo, c.Hi)
 }
 
 func printCanary(w io.Writer, c *control.Canary) {

@@ -139,3 +139,30 @@ func TestCanaryFromASecondTerminal(t *testing.T) {
 	l.want(200, "v2 v3")
 	l.stop()
 }
+
+// The commands of docs/canary.md, in their order, over a pipeline that runs.
+func TestCanaryPage(t *testing.T) {
+	l := newLive(t)
+	l.want(200, "v1")
+	l.module(cases.Upgrade("v2", cases.UpgradeCounts, 0))
+	versions := map[string]string{"--share": "v1 v2", "--revert": "v1", "--promote": "v2"}
+	ran := 0
+	for _, block := range blocks(t, "../../docs/canary.md", "sh") {
+		for line := range strings.Lines(block) {
+			args, ok := strings.CutPrefix(strings.TrimSpace(line), "bin/millrace ")
+			if !ok {
+				t.Errorf("no test runs %q", line)
+				continue
+			}
+			words := strings.Fields(args)
+			do(t, l.dir, words...).want(t, 0)
+			if ran++; words[0] == "canary" {
+				l.want(200, versions[words[2]])
+			}
+		}
+	}
+	if ran != 6 {
+		t.Errorf("%d commands ran, expected 6", ran)
+	}
+	l.stop()
+}

@@ -6,12 +6,11 @@ import (
 	"github.com/millrace-io/millrace/host/control"
 	"github.com/millrace-io/millrace/host/job"
 	"github.com/millrace-io/millrace/host/worker"
-	"github.com/millrace-io/millrace/state"
 )
 
 // Canary implements control.Canaried.
 func (p *served) Canary(ctx context.Context, r control.CanaryRequest) (control.CanaryStep, error) {
-	c := worker.Canary{Action: job.CanaryAction(r.Action), Slots: state.Range{Lo: r.Lo, Hi: r.Hi}, Errors: r.Errors}
+	c := worker.Canary{Action: job.CanaryAction(r.Action), Lo: r.Lo, Hi: r.Hi, Errors: r.Errors}
 	if r.Action != control.CanaryRevert {
 		g, err := load(ctx, r.File)
 		if err != nil {

@@ -15,7 +15,8 @@ import (
 type Canary struct {
 	Action job.CanaryAction `json:"action"`
 	Graph  *operators.Graph `json:"graph,omitempty"`  // with the candidate's modules, as the pipeline file names them; not wanted to revert
-	Slots  state.Range      `json:"slots"`            // to share
+	Lo     uint32           `json:"lo,omitempty"`     // to share: slots [Lo, Hi)
+	Hi     uint32           `json:"hi,omitempty"`     //
 	Errors float64          `json:"errors,omitempty"` // share of its records that may fail; 0: the default
 }
 
@@ -33,7 +34,7 @@ func (l *Local) Canary(ctx context.Context, c Canary) (out CanaryDone, err error
 	}
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	step := job.CanaryStep{Action: c.Action, Slots: c.Slots, Errors: c.Errors}
+	step := job.CanaryStep{Action: c.Action, Slots: state.Range{Lo: c.Lo, Hi: c.Hi}, Errors: c.Errors}
 	running, begins := j.Running(), j.Stats().Canary == nil
 	if c.Graph != nil {
 		rev := job.Revision{Graph: c.Graph}
