@@ -62,7 +62,7 @@ func TestWorkdayExample(t *testing.T) {
 			t.Errorf("%s is another report than golden/%s: %v\n%s", name, name, err, report)
 		}
 	}
-	for _, says := range []string{"in force at the barrier of checkpoint", "runs from checkpoint"} {
+	for _, says := range []string{"100 records", "has slots 0-32767", "has ended", "<- this one", "withdrawn       out: ", "runs from checkpoint", "in force at the barrier of checkpoint"} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("%q is missing in\n%s", says, out.String())
 		}
