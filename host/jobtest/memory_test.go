@@ -1,6 +1,7 @@
 package jobtest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -255,4 +256,77 @@ func TestMemoryGoesNowhere(t *testing.T) {
 	r.Crash()
 	w.Pipeline(ledgerText("checkpoint: {interval: 0s}", ledgerLetters, 2))
 	w.Fail("operator logic", "the old one does not save", "mr_load")
+}
+
+// changed is the C ledger with some of its bytes exchanged, as a module of a pipeline.
+func (w *World) changed(name string, pairs ...string) string {
+	return strconv.Quote(w.Wasm(name, []byte(strings.NewReplacer(pairs...).Replace(string(cases.Module("ledger"))))))
+}
+
+// TestMemoryLoadFails: where the new module refuses what the old one says, nothing changes.
+func TestMemoryLoadFails(t *testing.T) {
+	t.Parallel()
+	w := New(t, ledgerOf("ledger-c", "checkpoint: {interval: 0s}", ledgerLetters, 2))
+	f := w.Feed("in")
+	r := w.Start()
+	f.Push(Text("a", 1, "a 1"))
+	w.Checkpoint(r)
+	// Of the same type: its load is what was save, and returns how many bytes it wrote.
+	bad := strings.Replace(ledgerText("checkpoint: {interval: 0s}", ledgerLetters, 2), `"@ledger"`, w.changed("bad", "\x07mr_save", "\x07mr_load", "\x07mr_load", "\x07mr_save"), 1)
+	_, err := r.Change(t.Context(), job.Change{Revision: w.revision(r, bad)})
+	for _, part := range []string{"operator logic, instance 0 of 2", "can't go over", "it returned 1", "export mr_load"} {
+		if !errors.Is(err, job.ErrUnfit) || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v, expected %q", err, part)
+		}
+	}
+	f.Push(Text("a", 2, "a 2"))
+	w.Checkpoint(r)
+	r.Crash()
+	w.Pipeline(bad)
+	w.Fail("operator logic, instance 0 of 2", "it returned 1")
+	if last, _ := w.ledger(); last["a"] != `{"key":"a","count":2,"n":2,"xor":3,"was":1}` {
+		t.Errorf("last line %q", last["a"])
+	}
+}
+
+// TestMemoryBegins: a module's memory may become state, with empty instances, and can't cease to be.
+func TestMemoryBegins(t *testing.T) {
+	t.Parallel()
+	const says = `"snapshot":"memory","save":true,"load":true,`
+	with := ledgerOf("ledger-c", "checkpoint: {interval: 0s}", ledgerLetters, 3)
+	w := New(t, with)
+	without := strings.Replace(strings.Replace(with, `"@ledger-c"`, w.changed("without", says, strings.Repeat(" ", len(says))), 1), ", instances: 3", "", 1)
+	w.Pipeline(without)
+	f := w.Feed("in")
+	r := w.Start()
+	f.Push(Text("a", 1, "a 1"))
+	w.Checkpoint(r)
+	v := w.revision(r, with)
+	running := r.Running()
+	if ds := job.Compare(running.Side(), v.Side(), nil); job.Hardest(ds) != job.ChangeRestart {
+		t.Errorf("%+v", ds)
+	}
+	if _, err := r.Change(t.Context(), job.Change{Revision: v}); err != nil {
+		t.Fatal(err)
+	}
+	f.Push(Text("a", 2, "a 2"))
+	w.Checkpoint(r)
+	back := w.revision(r, without)
+	if _, err := r.Change(t.Context(), job.Change{Revision: back}); err == nil || !strings.Contains(err.Error(), "keeps nothing") {
+		t.Errorf("error %v", err)
+	}
+	r.Crash()
+	r = w.withPipeline(with).Start()
+	f.Push(Text("a", 3, "a 3"))
+	w.Checkpoint(r)
+	r.Crash()
+	if last, _ := w.ledger(); last["a"] != `{"key":"a","count":2,"n":3,"xor":1,"was":2}` {
+		t.Errorf("last line %q", last["a"])
+	}
+}
+
+func (w *World) withPipeline(yaml string) *World {
+	w.T.Helper()
+	w.Pipeline(yaml)
+	return w
 }
