@@ -38,6 +38,7 @@ var bans = []ban{
 			{"host/engine", "compiled code is cached on disk"},
 			{"host/modcheck", "notes beside compiled code what was checked, and has folders for the state of trials"},
 			{"host/job", "owns the state folder and its lock"},
+			{"host/replay", "owns the folders of replays, and reads what a job has published"},
 			{"host/record", "reads recorded inputs by offset, and beside sources"},
 			{"host/control", "owns the control socket in it"},
 			{"host/worker", "owns a worker's folders"},

@@ -44,7 +44,7 @@ type run struct {
 	tell    sync.Mutex // of Options.Differs
 	// recorded: a source gives what was recorded.
 	recorded bool
-	began    time.Time
+	began    int64 // Mono of the machine
 }
 
 // Result is a replay that ended.
@@ -70,7 +70,7 @@ func (r *Result) Close() error {
 // Errors: ErrUnreadable, ErrIncomparable and job.ErrUnfit, when nothing ran; those of sources and of Code.
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	o.defaults()
-	r := &run{o: o, tallies: map[string][]*tally{}, sinks: map[string]int64{}, began: time.Now()}
+	r := &run{o: o, tallies: map[string][]*tally{}, sinks: map[string]int64{}, began: clock.Wall{}.Mono()}
 	if r.dir, err = newScratch(o.Scratch); err != nil {
 		return nil, err
 	}
@@ -331,7 +331,7 @@ func (r *run) tallyOf(id, function string, c *counterpart) *tally {
 
 // report is what there is to say so far.
 func (r *run) report() *Report {
-	rep := &Report{Job: r.from.Job, From: r.o.From, Records: r.ends.records.Load(), Over: r.ends.isOver(), Exact: r.o.Batch == 1, Millis: time.Since(r.began).Milliseconds()}
+	rep := &Report{Job: r.from.Job, From: r.o.From, Records: r.ends.records.Load(), Over: r.ends.isOver(), Exact: r.o.Batch == 1, Millis: (clock.Wall{}.Mono() - r.began) / 1e6}
 	if r.o.End.To != nil {
 		rep.To = r.o.End.To.ID
 	}
