@@ -22,7 +22,7 @@ type still struct{ ms int64 }
 // NowMS implements operators.Clock.
 func (s *still) NowMS() int64 { return s.ms }
 
-// place of an operator that is checked: no task, no snapshot store.
+// contextOf is the place of an operator that is tried: no job, no snapshot store.
 func contextOf(ctx context.Context, id, dir string, clock operators.Clock) *operators.Context {
 	return &operators.Context{Context: ctx, Job: "check", Operator: id, Parallelism: 1, Range: state.TaskRange(0, 1),
 		Hasher: state.Hasher{Seed: 42}, Clock: clock, Log: slog.New(slog.DiscardHandler), WorkDir: filepath.Join(dir, "work"),
