@@ -78,7 +78,7 @@ func (p *served) Info(ctx context.Context) (control.Info, error) {
 		Checkpoints: st.Checkpoints, Failed: st.Failed, LastFailure: st.LastFailure, FailuresInARow: st.FailuresInARow,
 		Restarts: st.Restarts, Paused: st.Paused, QueuedBytes: st.QueuedBytes}
 	for _, o := range st.Operators {
-		in.Stats.Operators = append(in.Stats.Operators, control.OperatorStats{ID: o.ID, Kind: o.Kind, Counters: o.Counters})
+		in.Stats.Operators = append(in.Stats.Operators, control.OperatorStats{ID: o.ID, Kind: o.Kind, Counters: o.Counters, Watermark: o.Watermark, Unanswered: o.Unanswered, LagMS: lag(o.Watermark)})
 	}
 	inForce(&in, &st)
 	return in, nil

@@ -19,7 +19,8 @@ func statusCommand(s streams) *cli.Command {
 		ArgsUsage: stateArgs,
 		Description: "Asks the process that runs it, through a socket in the state folder. Exit codes: 0 it runs, 1 it does not,\n" +
 			"2 there is no such state folder, or it is another user's.",
-		Flags:  []cli.Flag{stateDirFlag(), jsonFlag()},
+		Flags: []cli.Flag{stateDirFlag(), jsonFlag(),
+			&cli.BoolFlag{Name: "watch", Usage: "print the operators again every second, until Ctrl-C or the end of the run"}},
 		Action: func(c *cli.Context) error { return status(c, s) },
 	}
 }
@@ -34,9 +35,12 @@ func status(c *cli.Context, s streams) error {
 		return err
 	}
 	defer cl.Close()
-	in, err := cl.Info(c.Context)
+	if c.Bool("watch") {
+		return watch(c, s, cl)
+	}
+	in, err := lookTwice(c.Context, cl, rateOver)
 	if err != nil {
-		return asked(err)
+		return err
 	}
 	return show(c, s, in, func(w io.Writer) { printStatus(w, in) })
 }
@@ -111,10 +115,6 @@ func printStatus(w io.Writer, in control.Info) {
 		row("waits", "to start again after: %s", st.Paused)
 	}
 	row("queued", "%s bytes", thousands(st.QueuedBytes))
-	for _, o := range st.Operators {
-		if text := counters(o.Counters); text != "" {
-			row(o.ID, "%s", text)
-		}
-	}
 	t.Flush()
+	printOperators(w, st.Operators)
 }

@@ -49,6 +49,14 @@ type OperatorStats struct {
 	ID       string           `json:"id"`
 	Kind     string           `json:"kind"`
 	Counters map[string]int64 `json:"counters"`
+	// Watermark is the lowest of its tasks', ms since 1970; the least and greatest int64: none yet, end.
+	Watermark int64 `json:"watermark"`
+	// Unanswered are tasks that were busy, whose counters are missing.
+	Unanswered int `json:"unanswered,omitempty"`
+	// Rates are counters per second, from one look to the next; who asks works them out.
+	Rates map[string]float64 `json:"per_second,omitempty"`
+	// LagMS is how far the watermark is behind the clock, -1: it has none, or is at the end.
+	LagMS int64 `json:"lag_ms"`
 }
 
 func infoRoutes(s *Server) {

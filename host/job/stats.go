@@ -40,6 +40,10 @@ type OperatorStats struct {
 	ID       string           `json:"id"`
 	Kind     string           `json:"kind"`
 	Counters map[string]int64 `json:"counters"`
+	// Watermark is the lowest of its tasks' while they run; abi.MinWatermark: none yet.
+	Watermark int64 `json:"watermark,omitempty"`
+	// Unanswered are tasks that were busy, whose counters are missing.
+	Unanswered int `json:"unanswered,omitempty"`
 }
 
 // Stats takes stock. Counters of operators are read while they run: exact once the job has ended.
@@ -87,49 +91,16 @@ func (j *Job) final(s *Stats) {
 	if a == nil {
 		return
 	}
-	sums := map[string]map[string]int64{}
-	add := func(id, name string, n int64) {
-		if n == 0 {
-			return
-		}
-		if sums[id] == nil {
-			sums[id] = map[string]int64{}
-		}
-		sums[id][name] += n
-	}
+	sum := tally{}
 	for id, cs := range a.counted {
 		for _, c := range cs {
-			for name, n := range c.Counters() {
-				if name == operators.CounterDelay { // the most of any task, not the sum
-					n = max(0, n-sums[id][name])
-				}
-				add(id, name, n)
-			}
+			sum.counted(id, c)
 		}
 	}
 	for _, g := range a.guests {
-		st, held := g.Stats()
-		id := g.ID()
-		add(id, "in", st.In)
-		add(id, "out", st.Out)
-		add(id, "skipped", st.Skipped)
-		add(id, "dead letters", st.Dead)
-		add(id, "timers", st.Timers)
-		add(id, "faults", st.Faults)
-		add(id, "calls", st.Calls)
-		add(id, "resets", st.Resets)
-		add(id, "state entries", held.Entries)
-		add(id, "timers set", held.Timers)
-		add(id, "state bytes in memory", held.MemBytes)
-		add(id, "state bytes in files", held.ColdBytes)
-		add(id, "evictions", held.Evictions)
-		for name, n := range g.Metrics() {
-			add(id, "guest."+name, n)
-		}
+		sum.guest(g)
 	}
-	for _, n := range j.opts.Graph.Nodes {
-		s.Operators = append(s.Operators, OperatorStats{ID: n.ID, Kind: string(n.Kind), Counters: sums[n.ID]})
-	}
+	s.Operators = sum.list(j.opts.Graph.Nodes)
 }
 
 // Total is an operator's counter, 0 if it has none of that name.

@@ -145,12 +145,14 @@ func compile(ctx context.Context, eng *engine.Engine, g *operators.Graph, n *ope
 }
 
 // Stats implements Worker.
-func (l *Local) Stats(context.Context) (job.Stats, error) {
+func (l *Local) Stats(ctx context.Context) (job.Stats, error) {
 	j, err := l.running()
 	if err != nil {
 		return job.Stats{}, err
 	}
-	return j.Stats(), nil
+	s := j.Stats()
+	s.Operators = j.Operators(ctx)
+	return s, nil
 }
 
 // Barrier implements Worker.
