@@ -33,7 +33,7 @@ func ciCommand(s streams) *cli.Command {
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "text, json or markdown (for a comment on a pull request)"},
 			&cli.StringFlag{Name: "max-diff", Usage: "how many records may differ: a `NUMBER`, or a share such as 0.1% (default: 0)"},
 			&cli.StringFlag{Name: "max-fuel", Usage: "how much more fuel an operator may take, such as `+10%` (default: any)"},
-			&cli.StringSliceFlag{Name: "allow", Usage: "`KIND` of differences that do not count: output, state, fault or fuel"},
+			&cli.StringSliceFlag{Name: "allow", Usage: "`KIND` of differences that do not count: output, state, timer, fault or fuel"},
 			&cli.StringFlag{Name: "policy", Usage: "`FILE` that says all of that, also of single operators; flags come before it"},
 		},
 		Action: func(c *cli.Context) error { return runCI(c, s) },

@@ -196,7 +196,7 @@ func replayPipeline(c *cli.Context, s streams) error {
 	defer res.Close()
 	out := replayed{Report: res.Report, Steps: steps.steps}
 	if !res.Report.Same() {
-		return different(c, s, out, fmt.Sprintf("%s of %s records and timers differ", thousands(res.Report.Differ()), thousands(res.Report.Compared())), func(w io.Writer) { printReplay(w, res.Report) })
+		return different(c, s, out, res.Report.Verdict(), func(w io.Writer) { printReplay(w, res.Report) })
 	}
 	return show(c, s, out, func(w io.Writer) { printReplay(w, res.Report) })
 }

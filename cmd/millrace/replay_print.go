@@ -21,7 +21,7 @@ func printReplay(w io.Writer, r *replay.Report) {
 	}
 	fmt.Fprintf(w, "%s from snapshot %d, %s records, %s, in %v\n", r.Job, r.From, thousands(r.Records), until, time.Duration(r.Millis)*time.Millisecond)
 	if len(r.Operators) == 0 {
-		fmt.Fprintln(w, "nothing was compared: no operator has other code")
+		fmt.Fprintln(w, "nothing was compared: no operator has other code (--module names some)")
 	}
 	for _, o := range r.Operators {
 		printCompared(w, o, r.Exact)
@@ -58,8 +58,12 @@ func printCompared(w io.Writer, o *replay.Operator, exact bool) {
 		row("fuel alone", "%s %s", thousands(o.FuelOnly), of)
 	}
 	if o.OldFuel.Total > 0 || o.NewFuel.Total > 0 {
-		row("fuel", "%s to %s, x %.3f; half at most %s to %s, most %s to %s (%s)", thousands(o.OldFuel.Total), thousands(o.NewFuel.Total), o.FuelRatio(),
-			thousands(o.OldFuel.P50), thousands(o.NewFuel.P50), thousands(o.OldFuel.Max), thousands(o.NewFuel.Max), o.NewFuel.MaxAt)
+		at := ""
+		if o.NewFuel.MaxAt != "" {
+			at = " (" + o.NewFuel.MaxAt + ")"
+		}
+		row("fuel", "%s to %s, x %.3f; half at most %s to %s, most %s to %s%s", thousands(o.OldFuel.Total), thousands(o.NewFuel.Total), o.FuelRatio(),
+			thousands(o.OldFuel.P50), thousands(o.NewFuel.P50), thousands(o.OldFuel.Max), thousands(o.NewFuel.Max), at)
 	}
 	if o.Stopped != "" {
 		row("stopped", "the new version could not go on: %s; %s records were not compared", o.Stopped, thousands(o.NotCompared))

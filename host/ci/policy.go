@@ -128,9 +128,20 @@ func (p *Policy) limits(operator string) Limits {
 	return l
 }
 
+// compared is how many records and timers were.
+func (r *Report) compared() (n int64) {
+	for _, o := range r.Operators {
+		n += o.Records + o.Timers + o.NotCompared
+	}
+	return n
+}
+
 // Judge says what of a report is beyond a checked policy.
 func (r *Report) Judge(p *Policy) {
 	r.Beyond = nil
+	if r.compared() == 0 && len(r.Operators) > 0 {
+		r.Beyond = append(r.Beyond, "nothing was compared: no record of the slice reaches what changed")
+	}
 	beyond := func(format string, args ...any) { r.Beyond = append(r.Beyond, fmt.Sprintf(format, args...)) }
 	for _, d := range r.Change {
 		if d.Kind == job.ChangeBreaking && !d.Drop {

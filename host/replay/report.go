@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/millrace-io/millrace/abi"
 	"github.com/millrace-io/millrace/checkpoint"
@@ -149,7 +150,26 @@ func (r *Report) Compared() (n int64) {
 	return n
 }
 
-// Differ is how many records and timers differ in more than fuel, those that follow from others included.
+// NotCompared is how many records came when the new version could not go on.
+func (r *Report) NotCompared() (n int64) {
+	for _, o := range r.Operators {
+		n += o.NotCompared
+	}
+	return n
+}
+
+// Verdict is what differs, in a line.
+func (r *Report) Verdict() string {
+	left := r.NotCompared()
+	text := fmt.Sprintf("%d of %d records and timers differ", r.Differ()-left, r.Compared())
+	if left > 0 {
+		text += fmt.Sprintf(", and the new version could not go on: %d more could not be compared", left)
+	}
+	return text
+}
+
+// Differ is how many records and timers differ in more than fuel, those that follow from others and those that could
+// not be compared included.
 func (r *Report) Differ() (n int64) {
 	for _, o := range r.Operators {
 		n += o.Differ + o.Follow + o.NotCompared
