@@ -40,7 +40,11 @@ func examples(t *testing.T) (paths []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		paths = append(paths, found...)
+		for _, f := range found {
+			if filepath.Base(f) != "policy.yaml" { // of millrace ci, no pipeline
+				paths = append(paths, f)
+			}
+		}
 	}
 	if len(paths) < 2 {
 		t.Fatalf("only %v", paths)
