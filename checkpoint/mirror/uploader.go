@@ -33,7 +33,6 @@ type UploaderOptions struct {
 type Offered struct {
 	ID   checkpoint.ID
 	Kind checkpoint.Kind
-	Last bool // of its run: it does not wait for the interval
 }
 
 // Uploaded is one upload, or why there was none.
@@ -120,8 +119,7 @@ func (u *Uploader) Offer(o Offered) error {
 	rest := u.queue[:0]
 	for _, q := range u.queue {
 		switch {
-		case q.ID == o.ID:
-			o.Last = o.Last || q.Last
+		case q.ID == o.ID: // again
 		case q.Kind == checkpoint.KindSavepoint || o.Kind == checkpoint.KindSavepoint:
 			rest = append(rest, q)
 		default:
@@ -131,9 +129,6 @@ func (u *Uploader) Offer(o Offered) error {
 	u.seq++
 	u.queue = append(rest, queued{o, u.seq})
 	u.status.Behind = int(u.seq - u.there)
-	if o.Last {
-		u.hurry()
-	}
 	u.signal()
 	return nil
 }
@@ -187,7 +182,7 @@ func (u *Uploader) take() (next queued, passed int, ok bool) {
 		return next, 0, false
 	}
 	for i, q := range u.queue {
-		if u.resting && q.Kind != checkpoint.KindSavepoint && !q.Last && !u.ending {
+		if u.resting && q.Kind != checkpoint.KindSavepoint && !u.ending {
 			continue
 		}
 		u.queue = append(u.queue[:i:i], u.queue[i+1:]...)

@@ -46,7 +46,7 @@ var dependencies = []dependency{
 	{"github.com/cockroachdb/pebble", []string{"state/coldpebble"}, nil, "Pebble is one implementation behind a small interface"},
 	{"github.com/twmb/franz-go", []string{"operators/kafka", "host/substrate"}, nil, "only a connector and the substrate talk to Kafka"},
 	{"github.com/minio/minio-go", []string{"checkpoint/objectstore"}, []string{"checkpoint/mirror"}, "one place talks to object stores"},
-	{"github.com/johannesboyne/gofakes3", nil, []string{"checkpoint/objectstore", "checkpoint/mirror"}, "a server for tests"},
+	{"github.com/johannesboyne/gofakes3", nil, []string{"checkpoint/objectstore", "checkpoint/mirror", "cmd/millrace"}, "a server for tests"},
 	{"github.com/urfave/cli", []string{"cmd"}, nil, "only commands know flags"},
 	{"github.com/bytecodealliance/wasmtime-go", []string{"host/engine"}, nil, "the second engine is behind the same interface"},
 }

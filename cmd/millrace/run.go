@@ -78,7 +78,7 @@ func runPipeline(c *cli.Context, s streams) error {
 	t := newTalk(s.err, level, c.Bool("quiet") || c.Bool("json"))
 	t.line("pipeline %s, state in %s", g.Name, dir)
 	t.line("%v", modeOf(g))
-	w := worker.NewLocal(worker.Options{Log: slog.New(t.handler), Event: t.event, Connect: connect.Env{Stdin: s.in, Stdout: out}})
+	w := worker.NewLocal(worker.Options{Log: slog.New(t.handler), Event: t.event, Connect: connect.Env{Stdin: s.in, Stdout: out}, Secrets: secrets()})
 	defer w.Close()
 	stopProfile, err := startProfile(c.String("cpuprofile"))
 	if err != nil {

@@ -80,6 +80,10 @@ func (p *served) Info(ctx context.Context) (control.Info, error) {
 	for _, o := range st.Operators {
 		in.Stats.Operators = append(in.Stats.Operators, control.OperatorStats{ID: o.ID, Kind: o.Kind, Counters: o.Counters, Watermark: o.Watermark, Unanswered: o.Unanswered, LagMS: lag(o.Watermark)})
 	}
+	if r := st.Remote; r != nil {
+		in.Stats.Remote = &control.Remote{URL: r.URL, Uploaded: r.Uploaded, UploadedMS: r.UploadedMS, Uploading: r.Uploading, Behind: r.Behind,
+			Uploads: r.Uploads, Bytes: r.Bytes, Failures: r.Failures, LastFailure: r.LastFailure}
+	}
 	inForce(&in, &st)
 	return in, nil
 }

@@ -17,7 +17,7 @@ func snapshotCommand(s streams) *cli.Command {
 			createSnapshotCommand(s), listSnapshotsCommand(s), showSnapshotCommand(s), diffSnapshotsCommand(s),
 			tagSnapshotCommand(s), untagSnapshotCommand(s), verifySnapshotsCommand(s), exportSnapshotCommand(s),
 			importSnapshotCommand(s), forkSnapshotCommand(s), restoreSnapshotCommand(s), pruneSnapshotsCommand(s),
-			deleteSnapshotsCommand(s),
+			deleteSnapshotsCommand(s), pushSnapshotCommand(s), pullSnapshotCommand(s),
 		},
 	}
 	cmd.Action = func(c *cli.Context) error {

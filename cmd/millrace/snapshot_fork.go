@@ -79,7 +79,11 @@ func forkSnapshot(c *cli.Context, s streams) error {
 	if out.Notes, err = startable(m, to.name, g, left); err != nil {
 		return refused(err)
 	}
-	if err := fork(c.Context, store, to, out, left); err != nil {
+	signer, err := (&target{file: to.file, graph: g}).signer()
+	if err != nil {
+		return err
+	}
+	if err := fork(c.Context, store, to, out, left, signer); err != nil {
 		return storeError(err)
 	}
 	out.Millis = nowMS() - began
@@ -210,8 +214,8 @@ func startable(m *checkpoint.Manifest, name string, g *operators.Graph, left []s
 }
 
 // fork makes the new job's store.
-func fork(ctx context.Context, from *snapstore.Store, to destination, out *forked, left []string) error {
-	s, err := snapstore.Open(filepath.Join(to.dir, "snapshots"), snapstore.Options{Crash: crashpoint.Hit, NowMS: nowMS})
+func fork(ctx context.Context, from *snapstore.Store, to destination, out *forked, left []string, signer checkpoint.Signer) error {
+	s, err := snapstore.Open(filepath.Join(to.dir, "snapshots"), snapstore.Options{Crash: crashpoint.Hit, NowMS: nowMS, Signer: signer})
 	if err != nil {
 		return err
 	}

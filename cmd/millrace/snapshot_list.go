@@ -18,7 +18,7 @@ import (
 )
 
 func listSnapshotsCommand(s streams) *cli.Command {
-	return snapshotVerb("list", "list the snapshots in a state folder, oldest first", "", "", func(c *cli.Context) error { return listSnapshots(c, s) })
+	return snapshotVerb("list", "list the snapshots in a state folder, oldest first", "", "", func(c *cli.Context) error { return listSnapshots(c, s) }, remoteFlag())
 }
 
 // snapshotRow is one snapshot as printed.
@@ -77,6 +77,9 @@ func listSnapshots(c *cli.Context, s streams) error {
 	t, err := targetOf(c, 0, 0)
 	if err != nil {
 		return err
+	}
+	if c.Bool("remote") {
+		return listRemote(c, s, t)
 	}
 	store, err := t.read()
 	if err != nil {

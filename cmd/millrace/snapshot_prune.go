@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/millrace-io/millrace/checkpoint"
+	"github.com/millrace-io/millrace/checkpoint/mirror"
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/checkpoint/storechange"
 	"github.com/millrace-io/millrace/host/job"
@@ -21,7 +22,7 @@ func pruneSnapshotsCommand(s streams) *cli.Command {
 		&cli.IntFlag{Name: "keep", Value: -1, Usage: "how many of the newest checkpoints stay (default: all)"},
 		&cli.IntFlag{Name: "keep-savepoints", Value: -1, Usage: "how many of the newest savepoints stay (default: all)"},
 		&cli.DurationFlag{Name: "older-than", Usage: "only what is older than this"},
-		&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed"})
+		&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed"}, remoteFlag())
 }
 
 func pruneSnapshots(c *cli.Context, s streams) error {
@@ -29,7 +30,7 @@ func pruneSnapshots(c *cli.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := t.there(); err != nil {
+	if err := t.there(); err != nil && !c.Bool("remote") {
 		return err
 	}
 	p := storechange.Prune{Dry: c.Bool("dry-run"), Policy: snapstore.Policy{Checkpoints: c.Int("keep"), Savepoints: c.Int("keep-savepoints")}}
@@ -38,6 +39,9 @@ func pruneSnapshots(c *cli.Context, s streams) error {
 	}
 	if d := c.Duration("older-than"); d != 0 {
 		p.Policy.BeforeMS = time.Now().Add(-d).UnixMilli()
+	}
+	if c.Bool("remote") {
+		return pruneRemote(c, s, t, mirror.Policy{Checkpoints: p.Policy.Checkpoints, Savepoints: p.Policy.Savepoints, BeforeMS: p.Policy.BeforeMS})
 	}
 	if err := t.spared(); err != nil {
 		return err
@@ -80,13 +84,16 @@ func printRemoved(w io.Writer, out storechange.Changed, dry bool) {
 func deleteSnapshotsCommand(s streams) *cli.Command {
 	return snapshotVerb("delete", "remove snapshots, and what only they need", "ID ...",
 		"Not what the next run starts from, not tagged ones (untag them first), not what another process reads.\n"+refWords,
-		func(c *cli.Context) error { return deleteSnapshots(c, s) })
+		func(c *cli.Context) error { return deleteSnapshots(c, s) }, remoteFlag())
 }
 
 func deleteSnapshots(c *cli.Context, s streams) error {
 	t, err := targetOf(c, 1, 1000)
 	if err != nil {
 		return err
+	}
+	if c.Bool("remote") {
+		return deleteRemote(c, s, t)
 	}
 	store, err := t.read()
 	if err != nil {

@@ -31,11 +31,12 @@ type target struct {
 }
 
 // targetOf finds the pipeline of a command that takes lo to hi more words: by --state-dir, by a first word
-// that is a pipeline file or a state folder, or the only one below the working directory.
+// that is a pipeline file or a state folder, or the only one below the working directory. With the flag a file may be
+// named besides.
 func targetOf(c *cli.Context, lo, hi int) (*target, error) {
 	t := &target{words: c.Args().Slice()}
 	named := ""
-	if c.String("state-dir") == "" && len(t.words) > 0 {
+	if len(t.words) > 0 && (c.String("state-dir") == "" || filepath.Ext(t.words[0]) == ".yaml") {
 		_, err := os.Stat(t.words[0])
 		if len(t.words) > hi || lo != hi && err == nil || filepath.Ext(t.words[0]) == ".yaml" {
 			named, t.words = t.words[0], t.words[1:]
@@ -52,7 +53,13 @@ func targetOf(c *cli.Context, lo, hi int) (*target, error) {
 
 func (t *target) find(c *cli.Context, named string) error {
 	if t.dir = c.String("state-dir"); t.dir != "" {
-		return nil
+		if named == "" {
+			return nil
+		}
+		var err error
+		t.file = named
+		t.graph, err = spec.Load(named, spec.Options{})
+		return err
 	}
 	if named == "" {
 		all, err := filepath.Glob(filepath.Join(".millrace", "*", "snapshots"))
@@ -112,7 +119,11 @@ func (t *target) read() (*snapstore.Store, error) {
 
 // write opens them for writing, which a run on them keeps from happening.
 func (t *target) write() (*snapstore.Store, error) {
-	s, err := snapstore.Open(t.store(), snapstore.Options{Crash: crashpoint.Hit, NowMS: nowMS})
+	signer, err := t.signer()
+	if err != nil {
+		return nil, err
+	}
+	s, err := snapstore.Open(t.store(), snapstore.Options{Crash: crashpoint.Hit, NowMS: nowMS, Signer: signer})
 	return s, storeError(err)
 }
 

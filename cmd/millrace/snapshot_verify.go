@@ -16,7 +16,7 @@ func verifySnapshotsCommand(s streams) *cli.Command {
 	return snapshotVerb("verify", "check every byte of snapshots", "[ID ...]",
 		"Without an ID of all. Damage is named with its file and, in a state file, its offset; then the exit code is 2.\n"+refWords,
 		func(c *cli.Context) error { return verifySnapshots(c, s) },
-		&cli.BoolFlag{Name: "quick", Usage: "only that all files are there with their sizes"})
+		&cli.BoolFlag{Name: "quick", Usage: "only that all files are there with their sizes"}, remoteFlag())
 }
 
 // verified is the outcome for one snapshot.
@@ -30,6 +30,9 @@ func verifySnapshots(c *cli.Context, s streams) error {
 	t, err := targetOf(c, 0, 1000)
 	if err != nil {
 		return err
+	}
+	if c.Bool("remote") {
+		return verifyRemote(c, s, t)
 	}
 	store, err := t.read()
 	if err != nil {

@@ -99,6 +99,9 @@ func printStatus(w io.Writer, in control.Info) {
 	if st.Failed > 0 {
 		row("given up", "%d checkpoints, %d of them in a row now; the last: %s", st.Failed, st.FailuresInARow, st.LastFailure)
 	}
+	if st.Remote != nil {
+		row("uploaded", "%s", uploadText(*st.Remote, time.Now()))
+	}
 	if u := in.Upgrade; u != nil {
 		row("upgrade", "%s, at checkpoint %d: %s%s", u.State, u.Checkpoint, u.What, because(u.Reason))
 		if u.Held > 0 {

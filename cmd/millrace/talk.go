@@ -82,6 +82,12 @@ func (t *talk) event(e job.Event) {
 		t.line("changed at checkpoint %d: %s", e.Checkpoint, e.Message)
 	case job.EventRolledBack:
 		t.line("%s", e.Message)
+	case job.EventUploadFailed:
+		t.line("note: snapshot %d is not in the store yet: %s", e.Checkpoint, e.Message)
+	case job.EventUploading:
+		t.line("uploading to %s", e.Message)
+	case job.EventUploaded:
+		t.debug("uploaded", "id", uint64(e.Checkpoint), "bytes", e.Bytes)
 	case job.EventCheckpoint:
 		t.debug("checkpoint", "id", uint64(e.Checkpoint), "ms", e.Millis)
 	}

@@ -23,7 +23,7 @@ func workerCommand(s streams) *cli.Command {
 		Hidden: true,
 		Action: func(c *cli.Context) error {
 			in, out := os.NewFile(workerIn, "control in"), os.NewFile(workerOut, "control out")
-			return worker.Serve(c.Context, in, out, worker.Options{Connect: connect.Env{Stdin: s.in, Stdout: s.out}})
+			return worker.Serve(c.Context, in, out, worker.Options{Connect: connect.Env{Stdin: s.in, Stdout: s.out}, Secrets: secrets()})
 		},
 	}
 }

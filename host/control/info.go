@@ -41,6 +41,7 @@ type Stats struct {
 	Restarts        int             `json:"restarts"`
 	Paused          string          `json:"paused,omitempty"` // why it waits for its next restart
 	QueuedBytes     int64           `json:"queued_bytes"`     // in exchanges
+	Remote          *Remote         `json:"remote,omitempty"` // nil: copies of snapshots go nowhere
 	Operators       []OperatorStats `json:"operators,omitempty"`
 }
 

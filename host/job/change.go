@@ -198,6 +198,7 @@ func (d *driver) running() {
 	j.up = true
 	close(d.up)
 	j.opened()
+	j.follow(d.from)
 	r := j.change
 	if r == nil {
 		return

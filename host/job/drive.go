@@ -20,6 +20,7 @@ type driver struct {
 	ended    int // source tasks that have read everything
 	opened   int
 	commits  map[checkpoint.ID]int // tasks that have committed it
+	kinds    map[checkpoint.ID]checkpoint.Kind
 	finished int
 	written  chan checkpoint.ManifestWritten
 	last     *checkpoint.JobDone
@@ -144,6 +145,8 @@ func (d *driver) taskEvent(ctx context.Context, e task.Event) error {
 func (d *driver) committed(id checkpoint.ID) {
 	if d.commits[id]++; d.commits[id] == len(d.tasks) {
 		delete(d.commits, id)
+		d.job.published(id, d.kinds[id])
+		delete(d.kinds, id)
 		crashpoint.Hit(crashpoint.AfterCommit)
 	}
 }
@@ -200,6 +203,7 @@ func (d *driver) effect(ctx context.Context, fx checkpoint.Effect) (answer check
 	case checkpoint.WriteManifest:
 		fx.Manifest.States = StateRefs(d.job.opts.Graph) // as the code before the barrier declares them
 		named := d.named(fx.Manifest.ID)
+		d.kinds[fx.Manifest.ID] = fx.Manifest.Kind
 		d.writers.Go(func() { d.write(ctx, fx.Manifest, named) })
 	case checkpoint.NotifyComplete:
 		d.job.event(Event{Kind: EventCheckpoint, Checkpoint: fx.ID, Millis: (d.mono() - d.started[fx.ID]) / 1e6})

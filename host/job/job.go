@@ -36,6 +36,9 @@ type Job struct {
 	modules  map[string]guestop.Module
 	pipeline string           // digest of the pipeline file in the store
 	kept     map[string]int64 // sizes of the modules in the store, by digest
+	remote   *Remote          // nil: the pipeline file names none
+	looked   bool             // into it, before starting from nothing
+	afresh   bool             // what was there was forgotten
 
 	stopOnce sync.Once
 	stopped  chan struct{}
@@ -55,6 +58,7 @@ type Job struct {
 	paused   string
 	warnings []string
 	started  int64            // Mono
+	uploads  *uploads         // nil: none
 	retired  []guestop.Module // of versions no longer in force
 	upgrade  *Upgrade         // the last one, nil: none
 	canary   *canary          // nil: none is on
@@ -78,6 +82,10 @@ func New(ctx context.Context, o Options) (*Job, error) {
 	o.defaults()
 	j := &Job{opts: o, plan: NewPlan(o.Graph), modules: map[string]guestop.Module{}, kept: map[string]int64{}, stopped: make(chan struct{}),
 		ready: make(chan struct{}), requests: make(chan *request), swaps: make(chan *swapRequest), changes: make(chan *changeRequest), restore: o.Restore, ended: make(chan struct{}), started: o.Clock.Mono()}
+	var err error
+	if j.remote, err = j.openRemote(); err != nil {
+		return nil, err
+	}
 	store, err := j.open(filepath.Join(o.StateDir, "snapshots"))
 	if err != nil {
 		return nil, err
@@ -147,6 +155,8 @@ func (j *Job) forget() error {
 		}
 	}
 	dir := j.store.Dir()
+	j.stopUploads()
+	j.afresh = true
 	j.store.Close()
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -157,13 +167,14 @@ func (j *Job) forget() error {
 }
 
 func (j *Job) open(dir string) (*snapstore.Store, error) {
-	return snapstore.Open(dir, snapstore.Options{Crash: crashpoint.Hit, FS: j.opts.SnapshotFS})
+	return snapstore.Open(dir, snapstore.Options{Crash: crashpoint.Hit, FS: j.opts.SnapshotFS, Signer: j.signer()})
 }
 
 // Run runs the job to its end: the end of input, a stop, a guest's fault under policy stop, or more faults
 // of the host in a row than allowed. Cancelling ctx ends it at once, without a checkpoint.
 func (j *Job) Run(ctx context.Context) (Result, error) {
 	defer close(j.ended)
+	defer j.stopUploads()
 	delay := restartFirst
 	failures := 0
 	most := j.opts.Restarts
@@ -178,6 +189,7 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 		}
 		switch {
 		case err == nil:
+			j.finishUploads(ctx)
 			return j.result(done), nil
 		case ctx.Err() == nil && errors.Is(err, state.ErrCorrupt) && j.startedFrom() != 0:
 			return j.result(nil), j.store.Offer(ctx, j.startedFrom(), err)
@@ -284,6 +296,7 @@ func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress b
 			return nil, false, err
 		}
 		j.settlePending()
+		j.follow(a.from)
 		return &checkpoint.JobDone{ID: a.from.ID, Finished: true}, false, nil
 	}
 	j.smallMemory()
@@ -299,7 +312,7 @@ func (j *Job) attempt(ctx context.Context) (done *checkpoint.JobDone, progress b
 	j.mu.Lock()
 	j.current = a
 	j.mu.Unlock()
-	d := &driver{attempt: a, coord: coord, written: make(chan checkpoint.ManifestWritten, 4), started: map[checkpoint.ID]int64{}, commits: map[checkpoint.ID]int{}}
+	d := &driver{kinds: map[checkpoint.ID]checkpoint.Kind{}, attempt: a, coord: coord, written: make(chan checkpoint.ManifestWritten, 4), started: map[checkpoint.ID]int64{}, commits: map[checkpoint.ID]int{}}
 	before := coord.Stats().LastComplete
 	err = d.drive(ctx)
 	return d.last, coord.Stats().LastComplete > before, err
@@ -334,6 +347,9 @@ func (j *Job) load(ctx context.Context, a *attempt) error {
 	}
 	m, err := j.store.Latest(ctx)
 	if errors.Is(err, snapstore.ErrNoCheckpoint) {
+		if err := j.first(ctx); err != nil {
+			return err
+		}
 		a.seed, err = newSeed()
 		return err
 	}

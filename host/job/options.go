@@ -41,6 +41,9 @@ type Options struct {
 	// Window makes what runs a window node in one task, out of its operator; nil: that itself.
 	Window  func(n *operators.Node, op *window.Op) operators.Operator
 	Connect connect.Env
+	// Remote opens the mirror that the pipeline file names; nil: OpenRemote with Secrets.
+	Remote  func(s *operators.StoreSettings, job string) (*Remote, error)
+	Secrets Secrets
 	// SnapshotFS and StateFS are the disks of the snapshot store and of state; nil: the machine's.
 	SnapshotFS snapstore.FS
 	StateFS    state.FS
@@ -68,6 +71,10 @@ func (o *Options) defaults() {
 	}
 	if o.Window == nil {
 		o.Window = func(_ *operators.Node, op *window.Op) operators.Operator { return op }
+	}
+	if o.Remote == nil {
+		from := o.Secrets
+		o.Remote = func(s *operators.StoreSettings, job string) (*Remote, error) { return OpenRemote(s, job, from) }
 	}
 	if o.Source == nil {
 		env := o.Connect

@@ -32,6 +32,7 @@ type Stats struct {
 	Modules   []checkpoint.ModuleRef `json:"modules,omitempty"`
 	Upgrade   *Upgrade               `json:"upgrade,omitempty"` // the last change of the running job
 	Canary    *CanaryStats           `json:"canary,omitempty"`  // nil: none is on
+	Remote    *RemoteStats           `json:"remote,omitempty"`
 	Operators []OperatorStats        `json:"operators"`
 }
 
@@ -62,6 +63,7 @@ func (j *Job) Stats() Stats {
 	}
 	s.CheckpointAge = j.opts.Clock.Mono()/1e6 - since
 	j.describeCode(&s)
+	s.Remote = j.remoteStats()
 	s.Canary = j.canaryStats(a)
 	if a == nil {
 		return s

@@ -25,6 +25,7 @@ type Options struct {
 	Log     *slog.Logger
 	Event   func(job.Event)
 	Connect connect.Env
+	Secrets job.Secrets // where references of keys and credentials lead
 	Clock   clock.Clock // nil: the machine's
 }
 
@@ -99,7 +100,7 @@ func (l *Local) prepare(ctx context.Context, d Deploy) (*job.Job, error) {
 			return compile(ctx, eng, d.Graph, n)
 		},
 		Compile: eng.Compile,
-		Connect: l.opts.Connect, Clock: l.opts.Clock, Log: l.opts.Log, Event: l.opts.Event})
+		Connect: l.opts.Connect, Secrets: l.opts.Secrets, Clock: l.opts.Clock, Log: l.opts.Log, Event: l.opts.Event})
 	if err != nil {
 		return nil, errors.Join(err, eng.Close(ctx))
 	}

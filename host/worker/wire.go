@@ -80,7 +80,7 @@ func Classify(err error) ErrorKind {
 		return KindLocked
 	case errors.As(err, &damaged):
 		return KindDamaged
-	case errors.Is(err, job.ErrUnfit), errors.Is(err, job.ErrRefusedModule), errors.Is(err, job.ErrNeedsRestart), errors.Is(err, job.ErrNoProbation), errors.Is(err, job.ErrCanary), errors.Is(err, job.ErrNoCanary), errors.Is(err, job.ErrNotACanary), errors.Is(err, ErrStalePlan), errors.As(err, &orphans), errors.Is(err, checkpoint.ErrOtherJob), errors.Is(err, checkpoint.ErrInvalid), isRefused(err), isLeaky(err), unusable(err):
+	case errors.Is(err, job.ErrUnfit), errors.Is(err, job.ErrRemote), errors.Is(err, job.ErrRefusedModule), errors.Is(err, job.ErrNeedsRestart), errors.Is(err, job.ErrNoProbation), errors.Is(err, job.ErrCanary), errors.Is(err, job.ErrNoCanary), errors.Is(err, job.ErrNotACanary), errors.Is(err, ErrStalePlan), errors.As(err, &orphans), errors.Is(err, checkpoint.ErrOtherJob), errors.Is(err, checkpoint.ErrInvalid), isRefused(err), isLeaky(err), unusable(err):
 		return KindRefused
 	case guestop.IsGuestFault(err):
 		return KindGuest
