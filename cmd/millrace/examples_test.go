@@ -11,7 +11,7 @@ import (
 const socketCommand = "millrace run socket.yaml"
 
 // elsewhereExamples say how examples are tested whose commands are a session in a shell.
-var elsewhereExamples = map[string]string{"backfill": "backfill_test.go: its commands run one beside the other"}
+var elsewhereExamples = map[string]string{"backfill": "backfill_test.go: its commands run one beside the other", "workday": "workday_test.go: as above"}
 
 // Every command of an example's README works in the example's folder.
 func TestCommandsOfExamples(t *testing.T) {
