@@ -112,7 +112,7 @@ func shadow(c *cli.Context, s streams) error {
 		return err
 	}
 	if allowed.beyond(rep) {
-		return different(c, s, rep, fmt.Sprintf("%s; --max-diff allows %s", rep.Verdict(), c.String("max-diff")),
+		return different(c, s, rep, fmt.Sprintf("%s, --max-diff allows %s", rep.Verdict(), c.String("max-diff")),
 			func(w io.Writer) { printReplay(w, rep) })
 	}
 	if promotion == nil {
