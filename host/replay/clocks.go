@@ -63,7 +63,8 @@ func looksAtClock(g *operators.Graph) bool {
 			return t.Idle > 0 || t.Source == operators.TimeIngestion || t.MaxFutureSkew > 0
 		}
 		if n.Window != nil {
-			return n.Window.Time == operators.TimeProcessing || n.Window.Trigger.EveryClock > 0
+			return n.Window.Time == operators.TimeProcessing || n.Window.Trigger.EveryClock > 0 || n.Window.Trigger.Timeout > 0 ||
+				slices.ContainsFunc(n.Window.GuestNodes(n.ID), func(g *operators.Node) bool { return g.Guest.Clock == operators.TimeProcessing })
 		}
 		if n.Guest == nil || n.Guest.Fn == nil {
 			return false
