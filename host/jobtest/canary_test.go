@@ -206,6 +206,7 @@ func TestAStepWithoutACheckpointDidNotHappen(t *testing.T) {
 	c.Options = disk.options
 	c.run = c.Start()
 	t.Cleanup(c.run.Crash)
+	<-c.run.Ready() // before, a full disk keeps the job from starting
 	c.other = "v2"
 	v := c.version(cases.Upgrade("v2", cases.UpgradeCounts, 0), c.yaml)
 	fails := func(s job.CanaryStep) {
