@@ -246,8 +246,9 @@ func TestUpgradePage(t *testing.T) {
 			case args == "upgrade p.yaml":
 				l.module(cases.Upgrade("v2", cases.UpgradeCounts, 0))
 			case strings.HasPrefix(args, "upgrade p.yaml --probation"):
-				l.module(cases.Upgrade("v3", cases.UpgradeCounts, 0))
 				l.send(10)
+				l.settle("v1 v2")
+				l.module(cases.Upgrade("v3", cases.UpgradeCounts, 0))
 			case args == "diff p.yaml":
 				l.send(10)
 				change(t, l.dir, "parallelism: 2", "parallelism: 4")
