@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-io/millrace/checkpoint/snapstore"
 	"github.com/millrace-io/millrace/host/clock"
 	"github.com/millrace-io/millrace/host/job"
+	"github.com/millrace-io/millrace/host/replay"
 	"github.com/millrace-io/millrace/host/why"
 	"github.com/millrace-io/millrace/host/worker"
 	"github.com/millrace-io/millrace/operators"
@@ -96,7 +97,7 @@ func (t *target) why(c *cli.Context, store *snapstore.Store, file string, line [
 	if target, err = why.NewTarget(st.Graph, target.Sink.ID, line); err != nil {
 		return nil, fmt.Errorf("snapshot %d: %w", code.ID, err)
 	}
-	dir, err := os.MkdirTemp(t.dir, "why-")
+	dir, err := replay.NewScratch(filepath.Join(t.dir, "replay"))
 	if err != nil {
 		return nil, err
 	}

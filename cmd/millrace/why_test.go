@@ -128,6 +128,20 @@ func compareStories(t *testing.T, place string, near, whole *why.Story) {
 	}
 }
 
+// A killed run leaves its folder; the next one removes it, and its own.
+func TestWhyLeavesNothing(t *testing.T) {
+	dir := whyProject(t, fmt.Sprintf(whyPipeline, 1))
+	do(t, dir, "run", "p.yaml", "--quiet").want(t, 0)
+	folders := filepath.Join(dir, ".millrace", "p", "replay")
+	if err := os.MkdirAll(filepath.Join(folders, "replay-2147483647-1"), 0o755); err != nil { // of no process
+		t.Fatal(err)
+	}
+	tell(t, dir, outputsOf(t, dir, "alerts")[0])
+	if left, err := os.ReadDir(folders); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 func TestWhyRefuses(t *testing.T) {
 	dir := whyProject(t, strings.Replace(fmt.Sprintf(whyPipeline, 1), "retain: 1000", "retain: 1", 1))
 	do(t, dir, "why", "p.yaml", `{"a":1}`).want(t, 2, "no state in")

@@ -58,7 +58,7 @@ func Again(ctx context.Context, o Options) (_ *Repetition, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lease.Release()) }()
-	dir, err := newScratch(o.Scratch)
+	dir, err := NewScratch(o.Scratch)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func (r *Result) Close() error {
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	o.defaults()
 	r := &run{o: o, tallies: map[string][]*tally{}, sinks: map[string]int64{}, began: clock.Wall{}.Mono()}
-	if r.dir, err = newScratch(o.Scratch); err != nil {
+	if r.dir, err = NewScratch(o.Scratch); err != nil {
 		return nil, err
 	}
 	res, err := r.run(ctx)

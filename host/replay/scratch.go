@@ -20,8 +20,9 @@ import (
 // scratchPrefix begins the names of the folders of replays: the pid of their process follows.
 const scratchPrefix = "replay-"
 
-// newScratch makes a folder below dir, and removes those that processes which are gone have left there.
-func newScratch(dir string) (string, error) {
+// NewScratch makes a folder below dir for a run beside a job, and removes those that processes which are gone have
+// left there.
+func NewScratch(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}

@@ -135,11 +135,16 @@ func (t *twin) after(err error) error {
 
 // NextProcessing implements operators.ProcessingTimer.
 func (t *twin) NextProcessing() (int64, bool) {
-	at, ok := t.base.NextProcessing()
 	if t.cand == nil {
-		return at, ok
+		return t.base.NextProcessing()
 	}
-	if x, has := t.cand.NextProcessing(); has && (!ok || x < at) {
+	return sooner(t.base, t.cand)
+}
+
+// sooner is when the first of two wants to be called.
+func sooner(a, b operators.ProcessingTimer) (int64, bool) {
+	at, ok := a.NextProcessing()
+	if x, has := b.NextProcessing(); has && (!ok || x < at) {
 		return x, true
 	}
 	return at, ok

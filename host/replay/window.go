@@ -107,14 +107,10 @@ func (t *windowTwin) after(err error) error {
 
 // NextProcessing implements operators.ProcessingTimer.
 func (t *windowTwin) NextProcessing() (int64, bool) {
-	at, ok := t.Op.NextProcessing()
 	if t.cand == nil {
-		return at, ok
+		return t.Op.NextProcessing()
 	}
-	if x, has := t.cand.NextProcessing(); has && (!ok || x < at) {
-		return x, true
-	}
-	return at, ok
+	return sooner(t.Op, t.cand)
 }
 
 // OnProcessingTime implements operators.ProcessingTimer.
