@@ -18,14 +18,15 @@ func TestCI(t *testing.T) {
 	do(t, l.dir, "stop", "p.yaml").want(t, 0)
 	do(t, l.dir, "snapshot", "export", "p.yaml", "mid", "slice.snap", "--with-input").want(t, 0)
 	do(t, l.dir, "snapshot", "export", "p.yaml", "mid", "bare.snap").want(t, 0)
+	do(t, l.dir, "snapshot", "export", "p.yaml", "latest", "empty.snap", "--with-input").want(t, 0)
 	dir := t.TempDir()
-	for _, name := range []string{"slice.snap", "bare.snap"} {
+	for _, name := range []string{"slice.snap", "bare.snap", "empty.snap"} {
 		b, err := os.ReadFile(filepath.Join(l.dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		write(t, dir, name, string(b))
-		if at := bytes.Index(b, []byte("MRINPUT1")); at > 0 {
+		if at := bytes.Index(b, []byte("MRINPUT1")); at > 0 && name == "slice.snap" {
 			b[at+400] ^= 1
 			write(t, dir, "bad.snap", string(b))
 		}
@@ -61,10 +62,29 @@ func TestCI(t *testing.T) {
 	do(t, dir, "ci", "slice.snap", "--pipeline", "p.yaml").want(t, 1, "restart: checkpoint changes", "output  differs at 300 of 300")
 
 	do(t, dir, "ci", "bad.snap", "--module", "same.wasm").want(t, 2, "recorded input is damaged: block 1")
+	do(t, dir, "ci", "empty.snap", "--module", "tagged.wasm").want(t, 1, "nothing was compared")
 	do(t, dir, "ci", "bare.snap", "--module", "same.wasm").want(t, 2, "has no input", "--with-input")
 	do(t, dir, "ci", "slice.snap", "--module", "text.wasm").want(t, 2, "text.wasm")
 	do(t, dir, "ci", "slice.snap", "--module", "cuont=same.wasm").want(t, 2, `no operator "cuont"; those with modules are count`)
 	do(t, dir, "ci", "slice.snap").want(t, 2, "wants what changed")
 	do(t, dir, "ci", "slice.snap", "--module", "same.wasm", "--max-diff", "few", "--max-fuel", "more").want(t, 2, `max-diff "few"`, `max-fuel "more"`)
 	do(t, dir, "ci", "same.wasm", "--module", "same.wasm").want(t, 2, "not a snapshot archive")
+}
+
+// The commands of docs/ci.md work, with the names that a reader puts in.
+func TestCIPage(t *testing.T) {
+	l := sliced(t, 300)
+	do(t, l.dir, "stop", "p.yaml").want(t, 0)
+	write(t, l.dir, "new.wasm", string(cases.Upgrade("v1", cases.UpgradeFails, 99_999_999)))
+	ran := 0
+	for _, block := range blocks(t, "../../docs/ci.md", "sh") {
+		for line := range strings.Lines(block) {
+			line = strings.NewReplacer("pipeline.yaml", "p.yaml", " ID ", " mid ").Replace(strings.TrimSpace(line))
+			do(t, l.dir, strings.Fields(strings.TrimPrefix(line, "millrace "))...).want(t, 0)
+			ran++
+		}
+	}
+	if ran != 2 {
+		t.Errorf("%d commands ran, expected 2", ran)
+	}
 }
